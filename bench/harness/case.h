@@ -1,0 +1,76 @@
+// One problem as tests, verify, bench, evaluate and the fuzzer name it, and the lists of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/buffer.h"
+#include "scalegemm/scalegemm.h"
+
+namespace scalegemm::harness {
+
+// How operands are filled.
+enum class Fill : uint8_t {
+  kExact,      // small integers and distinct power-of-two scales: every sum is exact in f32, in any order
+  kRandom,     // normal values through the quantiser
+  kAdversary,  // as kRandom, with huge outliers, blocks of zeros and values far below the rest
+};
+
+// Leading strides of A, B, C and D.
+enum class Strides : uint8_t {
+  kDense,
+  kPadded,  // room between rows, filled with poison
+};
+
+// Everything after the sum over K.
+struct Epilogue {
+  float alpha = 1;
+  float beta = 0;
+  int32_t c_dtype = SCALEGEMM_DTYPE_NONE;
+  int32_t bias_dtype = SCALEGEMM_DTYPE_NONE;
+  int32_t activation = SCALEGEMM_ACT_NONE;
+  int32_t has_clamp = 0;
+  float clamp_min = 0;
+  float clamp_max = 0;
+};
+
+struct Case {
+  std::string name;  // of a suite's row; may be empty
+  std::string scheme = "none";
+  std::string layout = "rcr";
+  int64_t m = 1;
+  int64_t n = 1;
+  int64_t k = 1;
+  int64_t batch = 1;
+  int32_t d_dtype = SCALEGEMM_F32;
+  int32_t packing = SCALEGEMM_RAW;  // scalegemm_packing
+  int32_t accuracy = SCALEGEMM_PROMOTED;
+  Fill fill = Fill::kRandom;
+  Strides strides = Strides::kDense;
+  Place place = Place::kAligned;
+  Epilogue epilogue;
+  uint64_t seed = 0;
+};
+
+// The problem of a case. Throws scalegemm::Error for an unknown scheme, a bad layout or size.
+scalegemm_problem problem_of(const Case& c);
+
+// One line that names every field that is not at its default, as options of `scalegemm verify`.
+std::string to_string(const Case& c);
+
+// Reads a suite: CSV with the header name,m,n,k; more columns and lines starting with # are ignored. Throws
+// scalegemm::Error with file, line, what was needed and what was given.
+std::vector<Case> read_suite(const std::string& path);
+
+// Sizes around the tiles of the kernels (14 x 32 and 16 columns) and primes: {1, tile - 1, tile, tile + 1, ...}.
+std::vector<Case> edge_sizes();
+
+// Preset names of the library, and every type combination that the tests go through.
+std::vector<std::string> preset_schemes();
+std::vector<std::string> all_schemes();
+
+// The scheme texts of `words`, where "all" stands for preset_schemes(). Throws for a word that is no scheme.
+std::vector<std::string> resolve_schemes(const std::vector<std::string>& words);
+
+}  // namespace scalegemm::harness

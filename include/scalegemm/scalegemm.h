@@ -1,0 +1,452 @@
+/* scalegemm: block-scaled matrix multiplication for low-precision weights and activations. C ABI.
+ *
+ * One operation, for every quantisation scheme:
+ *
+ *   D[m,n] = convert(clamp(act(alpha * sum_k a(m,k) * b(n,k) + beta * C[m,n] + bias[n])))
+ *   x(r,k) = (code(r,k) - zero(r/br, k/bk)) * scale(r/br, k/bk) * global
+ *
+ * A is M x K, B is N x K (one row per output column), D is M x N. A scheme is data: the type of each
+ * operand and the type and block (br x bk) of its scales. Everything after the products is fp32; D is
+ * rounded once.
+ *
+ * The usual path:
+ *
+ *   scalegemm_runtime_create -> scalegemm_problem_init -> scalegemm_pack (weights, once)
+ *     -> scalegemm_plan_create -> scalegemm_run (often, from any thread) -> ..._destroy
+ *
+ * Rules that hold everywhere:
+ *   - A function that can fail returns a scalegemm_status; scalegemm_last_error() then says which argument
+ *     was wrong, what was needed and what was given. No input aborts the process.
+ *   - Structures start with struct_size, to be set to sizeof by the caller (the _init functions do it), so
+ *     that an older caller works with a newer library. Fields that are not used must be 0.
+ *   - Pointers that are handed in stay the caller's. Objects that are handed out are freed by their
+ *     _destroy function, which accepts NULL.
+ *   - All functions are thread-safe; one object may be used by many threads, except while it is destroyed.
+ */
+#ifndef SCALEGEMM_SCALEGEMM_H_
+#define SCALEGEMM_SCALEGEMM_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SCALEGEMM_VERSION_MAJOR 0
+#define SCALEGEMM_VERSION_MINOR 1
+#define SCALEGEMM_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define SCALEGEMM_API __attribute__((visibility("default")))
+#else
+#define SCALEGEMM_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------ status */
+
+typedef enum scalegemm_status {
+  SCALEGEMM_OK = 0,
+  SCALEGEMM_INVALID_ARGUMENT = 1, /* the call is wrong: the message names the argument */
+  SCALEGEMM_UNSUPPORTED = 2,      /* well formed, but no kernel of this device does it */
+  SCALEGEMM_NOT_BUILT = 3,        /* a kernel or back end exists but was not compiled in, and cannot be now */
+  SCALEGEMM_NO_DEVICE = 4,
+  SCALEGEMM_COMPILE_FAILED = 5,
+  SCALEGEMM_LAUNCH_FAILED = 6,
+  SCALEGEMM_OUT_OF_MEMORY = 7,
+  SCALEGEMM_IO_ERROR = 8,
+  SCALEGEMM_CORRUPT_DATA = 9,
+  SCALEGEMM_INTERNAL = 10
+} scalegemm_status;
+
+/* The message of this thread's latest failed call; "" when there was none. Valid until this thread's next
+ * call into the library. */
+SCALEGEMM_API const char* scalegemm_last_error(void);
+
+/* "ok", "invalid argument", ...; never NULL. */
+SCALEGEMM_API const char* scalegemm_status_name(scalegemm_status status);
+
+/* "0.1.0" */
+SCALEGEMM_API const char* scalegemm_version(void);
+
+/* ------------------------------------------------------------------------------------------- types */
+
+/* A flavour is always named: e4m3 and e5m2 are the OCP types (e4m3 "fn"), *_FNUZ those of AMD CDNA3.
+ * The 4-bit types are stored two codes a byte along K: even k in the low nibble, odd k in the high one. */
+typedef enum scalegemm_dtype {
+  SCALEGEMM_DTYPE_NONE = 0,
+  SCALEGEMM_F32 = 1,
+  SCALEGEMM_F16 = 2,
+  SCALEGEMM_BF16 = 3,
+  SCALEGEMM_E4M3 = 4,
+  SCALEGEMM_E4M3_FNUZ = 5,
+  SCALEGEMM_E5M2 = 6,
+  SCALEGEMM_E5M2_FNUZ = 7,
+  SCALEGEMM_E2M1 = 8,
+  SCALEGEMM_E8M0 = 9, /* scales only: byte b is 2^(b-127), 255 is NaN */
+  SCALEGEMM_INT8 = 10,
+  SCALEGEMM_INT4 = 11,  /* two's complement, -8..7 */
+  SCALEGEMM_UINT4 = 12, /* 0..15 */
+  SCALEGEMM_INT32 = 13  /* output of unscaled int8 x int8 only */
+} scalegemm_dtype;
+
+/* "e4m3", "bf16", ...; NULL for a value that is no type. */
+SCALEGEMM_API const char* scalegemm_dtype_name(int32_t dtype);
+/* The type of that name, or SCALEGEMM_DTYPE_NONE. */
+SCALEGEMM_API scalegemm_dtype scalegemm_dtype_from_name(const char* name);
+/* Bits of one element (4, 8, 16 or 32); 0 for a value that is no type. */
+SCALEGEMM_API int32_t scalegemm_dtype_bits(int32_t dtype);
+
+typedef enum scalegemm_layout {
+  SCALEGEMM_ROW = 0, /* the last index of the mathematical matrix (A: M x K, B: K x N) is contiguous */
+  SCALEGEMM_COL = 1  /* the first index is; B column-major is the usual N x K weight */
+} scalegemm_layout;
+
+typedef enum scalegemm_activation {
+  SCALEGEMM_ACT_NONE = 0,
+  SCALEGEMM_ACT_RELU = 1,
+  SCALEGEMM_ACT_GELU_TANH = 2,
+  SCALEGEMM_ACT_GELU_ERF = 3,
+  SCALEGEMM_ACT_SILU = 4
+} scalegemm_activation;
+
+/* How sums over K are formed; each is a lower bound on care. docs/numerics.md has the measured errors. */
+typedef enum scalegemm_accuracy {
+  SCALEGEMM_PROMOTED = 0, /* the default: fp32 sums at least every 128 products */
+  SCALEGEMM_FAST = 1,     /* the matrix unit's own accumulator end to end */
+  SCALEGEMM_EXACT = 2     /* fp32 sums of every scale block */
+} scalegemm_accuracy;
+
+/* The scales (and zero points) of one operand with R rows (A: M, B: N): a grid of
+ * ceil(R / block_rows) x ceil(K / block_k) values. A last partial block is legal. */
+typedef struct scalegemm_scale_desc {
+  int32_t dtype;      /* f32, f16, bf16, e8m0 or e4m3; SCALEGEMM_DTYPE_NONE: the operand has no scales */
+  int32_t zero_dtype; /* int8, int4 or uint4 zero points of the same grid, one byte each; or NONE */
+  int64_t block_rows; /* 0: one block spans all rows */
+  int64_t block_k;    /* 0: one block spans all of K */
+  int32_t has_global; /* 1: one further f32 factor for the whole operand */
+  int32_t reserved;
+} scalegemm_scale_desc;
+
+typedef struct scalegemm_operand_desc {
+  int32_t dtype;
+  int32_t layout; /* scalegemm_layout */
+  scalegemm_scale_desc scale;
+} scalegemm_operand_desc;
+
+/* How B is given: as raw codes, or as the object made by scalegemm_pack. */
+typedef enum scalegemm_packing {
+  SCALEGEMM_PACKED = -1, /* packed, in the layout the library prefers for this problem (for every M the same) */
+  SCALEGEMM_RAW = 0,
+  SCALEGEMM_PANEL_K1X32 = 1, /* packed, in this layout */
+  SCALEGEMM_PANEL_K4X16 = 2
+} scalegemm_packing;
+
+/* What is asked. Fill it with scalegemm_problem_init and change fields, or fill it field by field. */
+typedef struct scalegemm_problem {
+  uint64_t struct_size;
+  int64_t m, n, k;  /* >= 1; K even where an operand has a 4-bit type */
+  int64_t batch;    /* >= 1 */
+  scalegemm_operand_desc a, b;
+  int32_t d_dtype;    /* f32, bf16, f16, e4m3, e5m2 (and _fnuz): fp8 outputs saturate; int32 */
+  int32_t b_packing;  /* scalegemm_packing */
+  int32_t bias_dtype; /* f32, bf16, f16, or NONE: no bias */
+  int32_t c_dtype;    /* f32, bf16, f16, or NONE: no C */
+  int32_t activation; /* scalegemm_activation */
+  int32_t accuracy;   /* scalegemm_accuracy */
+  int32_t batch_invariant; /* 1: the bits of a row of D do not depend on M */
+  int32_t has_clamp;       /* 1: clamp to [clamp_min, clamp_max] after the activation */
+  float clamp_min, clamp_max;
+} scalegemm_problem;
+
+/* Fills `problem` for a scheme such as "mxfp4", "rowcol", "abquant:g=128,bn=128" or
+ * "bquant:a=bf16,b=int4,g=32,zero=uint4" (see scalegemm_scheme), a layout word for A, B and D ("rcr": A
+ * K-contiguous, B K-contiguous, D N-contiguous; "rrr", "crr", "ccr"), and sizes. D is f32. */
+SCALEGEMM_API scalegemm_status scalegemm_problem_init(scalegemm_problem* problem, const char* scheme,
+                                                      const char* layout, int64_t m, int64_t n, int64_t k);
+
+typedef struct scalegemm_scheme_info {
+  const char* name;         /* the preset's name */
+  const char* example;      /* a full scheme text with every parameter */
+  const char* description;  /* one line */
+  double bits_per_weight;   /* of B, scales counted, at large N and K */
+} scalegemm_scheme_info;
+
+SCALEGEMM_API int32_t scalegemm_scheme_count(void);
+/* The preset number `index`, in 0 .. count - 1. Strings live as long as the library. */
+SCALEGEMM_API scalegemm_status scalegemm_scheme(int32_t index, scalegemm_scheme_info* info);
+
+/* ----------------------------------------------------------------------------------------- runtime */
+
+/* Everything that is shared: devices, kernels, threads, the disk cache. One a process is enough. */
+typedef struct scalegemm_runtime scalegemm_runtime;
+
+typedef struct scalegemm_runtime_options {
+  uint64_t struct_size;
+  int32_t threads;           /* of the CPU device; 0: one a core this process may use */
+  int32_t jit;               /* 0: compile kernels that are not built in when a compiler exists; -1: never */
+  const char* cache_dir;     /* NULL: $SCALEGEMM_CACHE_DIR, else $XDG_CACHE_HOME/scalegemm, ~/.cache/scalegemm */
+  const char* tuned_table;   /* CSV of scalegemm tune, or NULL */
+  int32_t strict;            /* 1: an unknown kernel name in the tuned table is an error, not a warning */
+  int32_t reserved;
+  const char* cpu_target;    /* cap on the CPU target ("x86-64-v3"); NULL: $SCALEGEMM_CPU_TARGET, else the best */
+} scalegemm_runtime_options;
+
+/* options may be NULL. */
+SCALEGEMM_API scalegemm_status scalegemm_runtime_create(const scalegemm_runtime_options* options,
+                                                        scalegemm_runtime** runtime);
+SCALEGEMM_API void scalegemm_runtime_destroy(scalegemm_runtime* runtime);
+
+typedef struct scalegemm_device_info {
+  uint64_t struct_size;
+  char name[64];      /* "cpu", "cuda:0": what plan options take */
+  char model[128];    /* "AMD EPYC ..." */
+  char target[32];    /* the best target of this device: "avx512" */
+  char features[256]; /* instruction sets found, separated by spaces */
+  int32_t cores;
+  int32_t reserved;
+  uint64_t l1_bytes, l2_bytes, l3_bytes, memory_bytes;
+} scalegemm_device_info;
+
+SCALEGEMM_API int32_t scalegemm_device_count(const scalegemm_runtime* runtime);
+SCALEGEMM_API scalegemm_status scalegemm_device(const scalegemm_runtime* runtime, int32_t index,
+                                                scalegemm_device_info* info);
+
+/* What the hardware can do, measured now (about 0.2 s), for one thread. */
+typedef struct scalegemm_ceilings {
+  uint64_t struct_size;
+  double f32_fma_gflops;     /* f32 multiply-adds from registers, 2 flop each */
+  double f32_fma_fed_gflops; /* the same with operands loaded from L1 */
+  double bf16_dot_gflops;    /* 0 where the instruction is absent */
+  double int8_dot_gops;
+  double int8_dot_fed_gops;
+  double read_gbps;          /* reading memory well beyond the caches */
+  double launch_us;          /* cost of an empty parallel region */
+} scalegemm_ceilings;
+SCALEGEMM_API scalegemm_status scalegemm_measure_ceilings(scalegemm_runtime* runtime, const char* device,
+                                                          int32_t threads, scalegemm_ceilings* ceilings);
+
+/* ----------------------------------------------------------------------------------------- tensors */
+
+/* A view of at most three dimensions: batch, rows, columns. Rows and columns: A is M x K, B is N x K, C and
+ * D are M x N, scale and zero grids as in scalegemm_scale_desc, bias is 1 x N. Shapes are logical (K counts
+ * codes). Strides count storage elements: of the 4-bit types a storage element is one byte with two codes, so
+ * a contiguous N x K int4 matrix has strides {N*K/2, K/2, 1}. Zero points are stored one a byte. Nothing
+ * beyond element alignment is required. `bytes` is the extent of the memory behind data; a shape that does not
+ * fit into it is refused. An absent tensor has data NULL. */
+typedef struct scalegemm_tensor {
+  void* data;
+  uint64_t bytes;
+  int32_t dtype;
+  int32_t reserved;
+  int64_t shape[3];
+  int64_t stride[3];
+} scalegemm_tensor;
+
+/* A contiguous rows x cols tensor (batch 1) of that type. */
+SCALEGEMM_API scalegemm_tensor scalegemm_matrix(void* data, int32_t dtype, int64_t rows, int64_t cols);
+
+/* ------------------------------------------------------------------------------------------- plans */
+
+typedef struct scalegemm_plan_options {
+  uint64_t struct_size;
+  const char* device;  /* "cpu", "cuda:0"; NULL: "cpu" */
+  const char* kernel;  /* a kernel name to use instead of the dispatcher's choice; NULL: choose */
+  int32_t threads;     /* at most this many; 0: the runtime's */
+  int32_t reserved;
+} scalegemm_plan_options;
+
+/* Can it run, with which kernel? Compiles nothing. */
+typedef struct scalegemm_support {
+  uint64_t struct_size;
+  int32_t supported;        /* 1 or 0 */
+  int32_t needs_compiler;   /* 1: the kernel is not built in and would be compiled now */
+  uint64_t workspace_bytes; /* of scalegemm_run */
+  char kernel[256];         /* "" when unsupported */
+  char reason[1024];        /* why not, or why this kernel */
+} scalegemm_support;
+SCALEGEMM_API scalegemm_status scalegemm_query(scalegemm_runtime* runtime, const scalegemm_problem* problem,
+                                               const scalegemm_plan_options* options, scalegemm_support* support);
+
+/* An immutable, thread-safe choice: kernel, launch shape, workspace size. Options may be NULL. */
+typedef struct scalegemm_plan scalegemm_plan;
+SCALEGEMM_API scalegemm_status scalegemm_plan_create(scalegemm_runtime* runtime, const scalegemm_problem* problem,
+                                                     const scalegemm_plan_options* options, scalegemm_plan** plan);
+SCALEGEMM_API void scalegemm_plan_destroy(scalegemm_plan* plan);
+/* Bytes that scalegemm_run needs as workspace, 64-byte aligned. */
+SCALEGEMM_API uint64_t scalegemm_plan_workspace_bytes(const scalegemm_plan* plan);
+/* Valid as long as the plan. */
+SCALEGEMM_API const char* scalegemm_plan_kernel(const scalegemm_plan* plan);
+
+/* ----------------------------------------------------------------------------------- packed weights */
+
+/* B in the order a kernel family reads it, with its scales: self-describing, made only by scalegemm_pack or
+ * scalegemm_packed_load. */
+typedef struct scalegemm_packed scalegemm_packed;
+
+typedef struct scalegemm_pack_args {
+  uint64_t struct_size;
+  scalegemm_tensor b, scale_b, zero_b; /* as in scalegemm_run_args */
+  float* global_b;                     /* one f32 where the operand has a global factor; kept with the weights */
+} scalegemm_pack_args;
+
+typedef struct scalegemm_packed_info {
+  uint64_t struct_size;
+  int32_t layout; /* scalegemm_packing */
+  int32_t reserved;
+  int64_t n, k, batch;
+  scalegemm_operand_desc operand;
+  uint64_t bytes;       /* in memory and in a file */
+  char digest[33];      /* 128-bit XXH3 of the contents, hex */
+} scalegemm_packed_info;
+
+/* Packs the B of `problem` (of which M is ignored) for `options->device`. problem->b_packing must be
+ * SCALEGEMM_PACKED or a layout. */
+SCALEGEMM_API scalegemm_status scalegemm_pack(scalegemm_runtime* runtime, const scalegemm_problem* problem,
+                                              const scalegemm_plan_options* options,
+                                              const scalegemm_pack_args* args, scalegemm_packed** packed);
+SCALEGEMM_API void scalegemm_packed_destroy(scalegemm_packed* packed);
+SCALEGEMM_API scalegemm_status scalegemm_packed_describe(const scalegemm_packed* packed, scalegemm_packed_info* info);
+/* Back to raw contiguous row-major (N x K) codes, scales and zero points (int8), and the global factor, into the
+ * caller's memory; absent tensors are left out. Exact. */
+SCALEGEMM_API scalegemm_status scalegemm_unpack(const scalegemm_packed* packed, const scalegemm_pack_args* out);
+/* The file is complete or absent, never half-written. Loading verifies the digest. */
+SCALEGEMM_API scalegemm_status scalegemm_packed_save(const scalegemm_packed* packed, const char* path);
+SCALEGEMM_API scalegemm_status scalegemm_packed_load(const char* path, scalegemm_packed** packed);
+
+/* --------------------------------------------------------------------------------------------- run */
+
+typedef struct scalegemm_run_args {
+  uint64_t struct_size;
+  scalegemm_tensor a;
+  scalegemm_tensor b;               /* absent when packed_b is set */
+  const scalegemm_packed* packed_b; /* for problems whose b_packing is not RAW */
+  scalegemm_tensor scale_a, zero_a;
+  scalegemm_tensor scale_b, zero_b; /* absent when packed_b is set */
+  const float* global_a;            /* one f32, where the operand's scale has has_global */
+  const float* global_b;            /* NULL when packed_b is set, which holds its own */
+  scalegemm_tensor c, bias, d;
+  float alpha; /* scalegemm_run_args_init sets 1 */
+  float beta;  /* 0: C is not read */
+  void* workspace; /* scalegemm_plan_workspace_bytes of memory, 64-byte aligned; one a concurrent run */
+  uint64_t workspace_bytes;
+  void* stream; /* CUstream or hipStream_t of the caller; NULL on the CPU */
+} scalegemm_run_args;
+
+SCALEGEMM_API void scalegemm_run_args_init(scalegemm_run_args* args);
+
+/* Runs the plan: on the CPU, D is complete on return; on a GPU it is enqueued on the stream. Checks the
+ * arguments, allocates nothing. D must not overlap an input, except C when C is D itself. */
+SCALEGEMM_API scalegemm_status scalegemm_run(const scalegemm_plan* plan, const scalegemm_run_args* args);
+
+/* ------------------------------------------------------------------------------------ quantisation */
+
+typedef enum scalegemm_scale_rounding { /* of e8m0 scales: which power of two for an amax between two */
+  SCALEGEMM_SCALE_FLOOR = 0,            /* OCP MX v1.0 6.3 */
+  SCALEGEMM_SCALE_EVEN = 1,
+  SCALEGEMM_SCALE_CEIL = 2
+} scalegemm_scale_rounding;
+
+typedef struct scalegemm_quantize_options {
+  uint64_t struct_size;
+  int32_t scale_rounding; /* scalegemm_scale_rounding */
+  int32_t reserved;
+} scalegemm_quantize_options;
+
+/* Quantises src (f32, rows x K, any strides) into contiguous row-major codes, scales and zero points, which
+ * the caller allocates: rows x K codes, grids as in scalegemm_scale_desc; absent where the operand has
+ * none. *global receives the global factor when has_global. The scale used is the scale stored. NaN and
+ * infinities: docs/numerics.md. */
+SCALEGEMM_API scalegemm_status scalegemm_quantize(const scalegemm_operand_desc* operand, const scalegemm_tensor* src,
+                                                  const scalegemm_quantize_options* options,
+                                                  const scalegemm_tensor* codes, const scalegemm_tensor* scales,
+                                                  const scalegemm_tensor* zeros, float* global);
+/* The inverse, into a contiguous or strided f32 tensor. */
+SCALEGEMM_API scalegemm_status scalegemm_dequantize(const scalegemm_operand_desc* operand,
+                                                    const scalegemm_tensor* codes, const scalegemm_tensor* scales,
+                                                    const scalegemm_tensor* zeros, const float* global,
+                                                    const scalegemm_tensor* dst);
+
+/* ------------------------------------------------------------------------- kernels, dispatch, cache */
+
+/* Why this kernel: the choice, the runners-up with predicted times, every decline with rule, needed and got;
+ * as text, or JSON when json is 1. options->device may be a target name without a device ("sm_90a").
+ * *size is the capacity of `text` on entry and the bytes needed (with the final 0) on return; a text that does
+ * not fit is cut and still ends with 0. `text` may be NULL to ask for the size. */
+SCALEGEMM_API scalegemm_status scalegemm_explain(scalegemm_runtime* runtime, const scalegemm_problem* problem,
+                                                 const scalegemm_plan_options* options, int32_t json, char* text,
+                                                 uint64_t* size);
+
+typedef struct scalegemm_kernel_info {
+  const char* name;
+  const char* target;
+  const char* id;       /* 128-bit identity, hex; "" when it is not known without compiling */
+  int32_t built_in;     /* 1: in the library; 0: legal, compiled on first use */
+  int32_t cached;       /* 1: in the disk cache */
+} scalegemm_kernel_info;
+/* Calls visit for each kernel whose name contains `filter` (NULL: all) until it returns non-zero. */
+SCALEGEMM_API scalegemm_status scalegemm_kernels(scalegemm_runtime* runtime, const char* filter,
+                                                 int32_t (*visit)(const scalegemm_kernel_info* info, void* user),
+                                                 void* user);
+/* Generates, compiles and stores the named kernel now. force 1: also when it is built in or cached. */
+SCALEGEMM_API scalegemm_status scalegemm_kernel_build(scalegemm_runtime* runtime, const char* name, int32_t force);
+/* The source of the named kernel's translation unit; text and size as in scalegemm_explain. */
+SCALEGEMM_API scalegemm_status scalegemm_kernel_source(scalegemm_runtime* runtime, const char* name, char* text,
+                                                       uint64_t* size);
+
+typedef struct scalegemm_cache_info {
+  uint64_t struct_size;
+  char path[1024];
+  int64_t entries;
+  uint64_t bytes;
+  int32_t writable;
+  int32_t reserved;
+} scalegemm_cache_info;
+SCALEGEMM_API scalegemm_status scalegemm_cache(scalegemm_runtime* runtime, scalegemm_cache_info* info);
+SCALEGEMM_API scalegemm_status scalegemm_cache_clear(scalegemm_runtime* runtime);
+
+typedef struct scalegemm_toolchain_info {
+  uint64_t struct_size;
+  char name[32];     /* "host c++", "nvrtc" */
+  char version[256]; /* what it says of itself; "" when absent */
+  char path[1024];   /* where it was found */
+  char problem[512]; /* why it cannot be used and what to do, "" when it can */
+} scalegemm_toolchain_info;
+SCALEGEMM_API int32_t scalegemm_toolchain_count(const scalegemm_runtime* runtime);
+SCALEGEMM_API scalegemm_status scalegemm_toolchain(scalegemm_runtime* runtime, int32_t index,
+                                                   scalegemm_toolchain_info* info);
+
+/* ------------------------------------------------------------------------------------------- files */
+
+/* A safetensors or npy file, mapped read-only. Hostile files are refused with SCALEGEMM_CORRUPT_DATA. */
+typedef struct scalegemm_file scalegemm_file;
+
+typedef struct scalegemm_file_tensor {
+  const char* name; /* valid as long as the file is open */
+  const char* type; /* the file's own word: "BF16", "F8_E4M3", "I64" */
+  int32_t dtype;    /* SCALEGEMM_DTYPE_NONE where there is no equal type here */
+  int32_t rank;
+  int64_t shape[8];
+  const void* data;
+  uint64_t bytes;
+} scalegemm_file_tensor;
+
+SCALEGEMM_API scalegemm_status scalegemm_file_open(const char* path, scalegemm_file** file);
+SCALEGEMM_API void scalegemm_file_close(scalegemm_file* file);
+SCALEGEMM_API int64_t scalegemm_file_tensor_count(const scalegemm_file* file);
+SCALEGEMM_API scalegemm_status scalegemm_file_get(const scalegemm_file* file, int64_t index,
+                                                  scalegemm_file_tensor* tensor);
+/* Writes tensors (contiguous; name, type or dtype, rank, shape, data, bytes are read) as safetensors. */
+SCALEGEMM_API scalegemm_status scalegemm_file_write(const char* path, const scalegemm_file_tensor* tensors,
+                                                    int64_t count);
+
+/* --------------------------------------------------------------------------------------------- ABI */
+
+/* sizeof of a structure in this library, for bindings: "problem", "run_args", ...; 0 for an unknown name. */
+SCALEGEMM_API uint64_t scalegemm_struct_size(const char* structure);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* SCALEGEMM_SCALEGEMM_H_ */

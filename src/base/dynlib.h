@@ -1,0 +1,38 @@
+// A shared library opened at run time: device drivers, NVRTC, compiled kernels.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+
+namespace scalegemm::base {
+
+// Closes the library when destroyed: whoever holds a pointer into it must hold the DynLib too. Symbols stay
+// local to the library (RTLD_LOCAL), so two kernels cannot see each other's.
+class DynLib {
+ public:
+  // `name` is a path, or a file name that the loader searches. kNotBuilt with the loader's reason when it
+  // cannot be opened.
+  static Result<DynLib> open(const std::string& name);
+
+  DynLib() = default;
+  ~DynLib();
+  DynLib(DynLib&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  DynLib& operator=(DynLib&& other) noexcept;
+
+  // The address of an exported symbol, or null.
+  void* symbol(const char* name) const;
+
+  // The same as a typed function pointer; kNotBuilt when it is missing.
+  template <class Function>
+  Status function(const char* name, Function** out) const {
+    *out = reinterpret_cast<Function*>(symbol(name));
+    return *out != nullptr ? ok_status() : make_error(Code::kNotBuilt, "symbol {} is missing", name);
+  }
+
+ private:
+  void* handle_ = nullptr;
+};
+
+}  // namespace scalegemm::base

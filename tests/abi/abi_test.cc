@@ -1,0 +1,131 @@
+// The layout of the public structures is frozen: compiling this file is most of the test. A change here
+// needs a new field at the end of a structure instead.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+
+#include "scalegemm/scalegemm.h"
+
+#define FIELD_AT(structure, field, offset)                  \
+  static_assert(offsetof(structure, field) == (offset),     \
+                "the ABI of " #structure " changed at " #field)
+
+FIELD_AT(scalegemm_scale_desc, zero_dtype, 4);
+FIELD_AT(scalegemm_scale_desc, block_rows, 8);
+FIELD_AT(scalegemm_scale_desc, block_k, 16);
+FIELD_AT(scalegemm_scale_desc, has_global, 24);
+static_assert(sizeof(scalegemm_scale_desc) == 32);
+FIELD_AT(scalegemm_operand_desc, layout, 4);
+FIELD_AT(scalegemm_operand_desc, scale, 8);
+static_assert(sizeof(scalegemm_operand_desc) == 40);
+FIELD_AT(scalegemm_problem, m, 8);
+FIELD_AT(scalegemm_problem, batch, 32);
+FIELD_AT(scalegemm_problem, a, 40);
+FIELD_AT(scalegemm_problem, b, 80);
+FIELD_AT(scalegemm_problem, d_dtype, 120);
+FIELD_AT(scalegemm_problem, b_packing, 124);
+FIELD_AT(scalegemm_problem, bias_dtype, 128);
+FIELD_AT(scalegemm_problem, c_dtype, 132);
+FIELD_AT(scalegemm_problem, activation, 136);
+FIELD_AT(scalegemm_problem, accuracy, 140);
+FIELD_AT(scalegemm_problem, batch_invariant, 144);
+FIELD_AT(scalegemm_problem, has_clamp, 148);
+FIELD_AT(scalegemm_problem, clamp_min, 152);
+FIELD_AT(scalegemm_problem, clamp_max, 156);
+static_assert(sizeof(scalegemm_problem) == 160);
+FIELD_AT(scalegemm_tensor, bytes, 8);
+FIELD_AT(scalegemm_tensor, dtype, 16);
+FIELD_AT(scalegemm_tensor, shape, 24);
+FIELD_AT(scalegemm_tensor, stride, 48);
+static_assert(sizeof(scalegemm_tensor) == 72);
+FIELD_AT(scalegemm_run_args, a, 8);
+FIELD_AT(scalegemm_run_args, b, 80);
+FIELD_AT(scalegemm_run_args, packed_b, 152);
+FIELD_AT(scalegemm_run_args, scale_a, 160);
+FIELD_AT(scalegemm_run_args, zero_a, 232);
+FIELD_AT(scalegemm_run_args, scale_b, 304);
+FIELD_AT(scalegemm_run_args, zero_b, 376);
+FIELD_AT(scalegemm_run_args, global_a, 448);
+FIELD_AT(scalegemm_run_args, global_b, 456);
+FIELD_AT(scalegemm_run_args, c, 464);
+FIELD_AT(scalegemm_run_args, bias, 536);
+FIELD_AT(scalegemm_run_args, d, 608);
+FIELD_AT(scalegemm_run_args, alpha, 680);
+FIELD_AT(scalegemm_run_args, beta, 684);
+FIELD_AT(scalegemm_run_args, workspace, 688);
+FIELD_AT(scalegemm_run_args, workspace_bytes, 696);
+FIELD_AT(scalegemm_run_args, stream, 704);
+static_assert(sizeof(scalegemm_run_args) == 712);
+FIELD_AT(scalegemm_pack_args, b, 8);
+FIELD_AT(scalegemm_pack_args, scale_b, 80);
+FIELD_AT(scalegemm_pack_args, zero_b, 152);
+FIELD_AT(scalegemm_pack_args, global_b, 224);
+static_assert(sizeof(scalegemm_pack_args) == 232);
+FIELD_AT(scalegemm_plan_options, device, 8);
+FIELD_AT(scalegemm_plan_options, kernel, 16);
+FIELD_AT(scalegemm_plan_options, threads, 24);
+static_assert(sizeof(scalegemm_plan_options) == 32);
+FIELD_AT(scalegemm_runtime_options, threads, 8);
+FIELD_AT(scalegemm_runtime_options, jit, 12);
+FIELD_AT(scalegemm_runtime_options, cache_dir, 16);
+FIELD_AT(scalegemm_runtime_options, tuned_table, 24);
+FIELD_AT(scalegemm_runtime_options, strict, 32);
+FIELD_AT(scalegemm_runtime_options, cpu_target, 40);
+static_assert(sizeof(scalegemm_runtime_options) == 48);
+FIELD_AT(scalegemm_support, supported, 8);
+FIELD_AT(scalegemm_support, needs_compiler, 12);
+FIELD_AT(scalegemm_support, workspace_bytes, 16);
+FIELD_AT(scalegemm_support, kernel, 24);
+FIELD_AT(scalegemm_support, reason, 280);
+static_assert(sizeof(scalegemm_support) == 1304);
+FIELD_AT(scalegemm_packed_info, layout, 8);
+FIELD_AT(scalegemm_packed_info, n, 16);
+FIELD_AT(scalegemm_packed_info, operand, 40);
+FIELD_AT(scalegemm_packed_info, bytes, 80);
+FIELD_AT(scalegemm_packed_info, digest, 88);
+FIELD_AT(scalegemm_file_tensor, shape, 24);
+FIELD_AT(scalegemm_file_tensor, data, 88);
+static_assert(sizeof(scalegemm_file_tensor) == 104);
+
+namespace {
+
+// What the library was compiled with equals what this program sees.
+TEST(Abi, StructSizesAgree) {
+  EXPECT_EQ(scalegemm_struct_size("problem"), sizeof(scalegemm_problem));
+  EXPECT_EQ(scalegemm_struct_size("run_args"), sizeof(scalegemm_run_args));
+  EXPECT_EQ(scalegemm_struct_size("pack_args"), sizeof(scalegemm_pack_args));
+  EXPECT_EQ(scalegemm_struct_size("tensor"), sizeof(scalegemm_tensor));
+  EXPECT_EQ(scalegemm_struct_size("operand_desc"), sizeof(scalegemm_operand_desc));
+  EXPECT_EQ(scalegemm_struct_size("scale_desc"), sizeof(scalegemm_scale_desc));
+  EXPECT_EQ(scalegemm_struct_size("runtime_options"), sizeof(scalegemm_runtime_options));
+  EXPECT_EQ(scalegemm_struct_size("plan_options"), sizeof(scalegemm_plan_options));
+  EXPECT_EQ(scalegemm_struct_size("support"), sizeof(scalegemm_support));
+  EXPECT_EQ(scalegemm_struct_size("packed_info"), sizeof(scalegemm_packed_info));
+  EXPECT_EQ(scalegemm_struct_size("device_info"), sizeof(scalegemm_device_info));
+  EXPECT_EQ(scalegemm_struct_size("ceilings"), sizeof(scalegemm_ceilings));
+  EXPECT_EQ(scalegemm_struct_size("cache_info"), sizeof(scalegemm_cache_info));
+  EXPECT_EQ(scalegemm_struct_size("toolchain_info"), sizeof(scalegemm_toolchain_info));
+  EXPECT_EQ(scalegemm_struct_size("kernel_info"), sizeof(scalegemm_kernel_info));
+  EXPECT_EQ(scalegemm_struct_size("file_tensor"), sizeof(scalegemm_file_tensor));
+  EXPECT_EQ(scalegemm_struct_size("quantize_options"), sizeof(scalegemm_quantize_options));
+  EXPECT_EQ(scalegemm_struct_size("scheme_info"), sizeof(scalegemm_scheme_info));
+  EXPECT_EQ(scalegemm_struct_size("no such structure"), 0u);
+  EXPECT_EQ(scalegemm_struct_size(nullptr), 0u);
+}
+
+TEST(Abi, NamesOfTypesAndStatusesRoundTrip) {
+  for (int32_t id = 1; id <= SCALEGEMM_INT32; ++id) {
+    const char* name = scalegemm_dtype_name(id);
+    ASSERT_NE(name, nullptr) << id;
+    EXPECT_EQ(scalegemm_dtype_from_name(name), id);
+  }
+  EXPECT_EQ(scalegemm_dtype_name(0), nullptr);
+  EXPECT_EQ(scalegemm_dtype_name(14), nullptr);
+  EXPECT_EQ(scalegemm_dtype_name(-1), nullptr);
+  EXPECT_EQ(scalegemm_dtype_from_name("fp8"), SCALEGEMM_DTYPE_NONE);
+  EXPECT_EQ(scalegemm_dtype_from_name(nullptr), SCALEGEMM_DTYPE_NONE);
+  EXPECT_STREQ(scalegemm_status_name(SCALEGEMM_NOT_BUILT), "not built");
+  EXPECT_STREQ(scalegemm_status_name(static_cast<scalegemm_status>(99)), "unknown status");
+}
+
+}  // namespace

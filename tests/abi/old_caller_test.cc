@@ -1,0 +1,110 @@
+// Callers of other versions of the header, and descriptors full of garbage.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "scalegemm/scalegemm.h"
+
+namespace {
+
+class OldCaller : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(scalegemm_runtime_create(nullptr, &runtime_), SCALEGEMM_OK); }
+  void TearDown() override { scalegemm_runtime_destroy(runtime_); }
+
+  scalegemm_runtime* runtime_ = nullptr;
+};
+
+// A caller whose problem ended before has_clamp: the rest is taken as 0.
+TEST_F(OldCaller, ShorterStructIsTakenAsZeroes) {
+  scalegemm_problem problem;
+  ASSERT_EQ(scalegemm_problem_init(&problem, "none:a=f32,b=f32", "rcr", 2, 3, 4), SCALEGEMM_OK);
+  problem.struct_size = offsetof(scalegemm_problem, has_clamp);
+  problem.has_clamp = 77;  // beyond what this caller declares: must not be read
+  scalegemm_support support;
+  support.struct_size = offsetof(scalegemm_support, kernel);
+  std::memset(support.kernel, 'x', sizeof support.kernel);
+  ASSERT_EQ(scalegemm_query(runtime_, &problem, nullptr, &support), SCALEGEMM_OK) << scalegemm_last_error();
+  EXPECT_EQ(support.supported, 1);
+  EXPECT_EQ(support.struct_size, offsetof(scalegemm_support, kernel));
+  EXPECT_EQ(support.kernel[0], 'x') << "written beyond what the caller has";
+}
+
+TEST_F(OldCaller, NewerStructIsTakenWhenItsExtraFieldsAreZero) {
+  struct Newer {
+    scalegemm_problem problem;
+    int64_t extra;
+  } newer{};
+  ASSERT_EQ(scalegemm_problem_init(&newer.problem, "none:a=f32,b=f32", "rcr", 2, 3, 4), SCALEGEMM_OK);
+  newer.problem.struct_size = sizeof newer;
+  scalegemm_support support{};
+  support.struct_size = sizeof support;
+  EXPECT_EQ(scalegemm_query(runtime_, &newer.problem, nullptr, &support), SCALEGEMM_OK);
+  newer.extra = 1;
+  EXPECT_EQ(scalegemm_query(runtime_, &newer.problem, nullptr, &support), SCALEGEMM_UNSUPPORTED);
+  EXPECT_NE(std::string(scalegemm_last_error()).find("problem: byte 160"), std::string::npos) << scalegemm_last_error();
+}
+
+TEST_F(OldCaller, StructSizeIsRequired) {
+  scalegemm_problem problem{};
+  scalegemm_support support{};
+  EXPECT_EQ(scalegemm_query(runtime_, &problem, nullptr, &support), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(scalegemm_last_error()).find("problem: struct_size"), std::string::npos);
+  problem.struct_size = uint64_t{1} << 40;
+  EXPECT_EQ(scalegemm_query(runtime_, &problem, nullptr, &support), SCALEGEMM_INVALID_ARGUMENT);
+}
+
+TEST_F(OldCaller, NullArgumentsAreNamed) {
+  EXPECT_EQ(scalegemm_query(runtime_, nullptr, nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_query(nullptr, nullptr, nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(scalegemm_last_error()).find("runtime"), std::string::npos);
+  EXPECT_EQ(scalegemm_run(nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_runtime_create(nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_plan_create(runtime_, nullptr, nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_pack(runtime_, nullptr, nullptr, nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_unpack(nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_packed_load(nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_file_open(nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_explain(runtime_, nullptr, nullptr, 0, nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  scalegemm_plan_destroy(nullptr);
+  scalegemm_packed_destroy(nullptr);
+  scalegemm_runtime_destroy(nullptr);
+  scalegemm_file_close(nullptr);
+}
+
+// Descriptors with random fields never crash, and a refusal always says why.
+TEST_F(OldCaller, RandomProblemsNeverCrash) {
+  std::mt19937_64 random(20261130);
+  const int64_t sizes[] = {0, 1, 2, 3, 7, 16, 33, -1, INT64_MIN, INT64_MAX, int64_t{1} << 40};
+  int taken = 0;
+  for (int i = 0; i < 20000; ++i) {
+    scalegemm_problem p;
+    ASSERT_EQ(scalegemm_problem_init(&p, "none:a=f32,b=f32", "rcr", 2, 4, 8), SCALEGEMM_OK);
+    auto* words = reinterpret_cast<int32_t*>(reinterpret_cast<char*>(&p) + offsetof(scalegemm_problem, a));
+    const size_t count = (sizeof p - offsetof(scalegemm_problem, a)) / 4;
+    for (uint64_t j = 0; j < random() % 6; ++j) {
+      words[random() % count] = random() % 4 == 0 ? static_cast<int32_t>(random()) : static_cast<int32_t>(random() % 16);
+    }
+    p.m = sizes[random() % 11];
+    p.n = sizes[random() % 11];
+    p.k = sizes[random() % 11];
+    if (random() % 4 == 0) {
+      p.batch = sizes[random() % 11];
+    }
+    scalegemm_support support{};
+    support.struct_size = sizeof support;
+    const scalegemm_status status = scalegemm_query(runtime_, &p, nullptr, &support);
+    if (status == SCALEGEMM_OK) {
+      taken += support.supported;
+      ASSERT_TRUE(support.supported == 1 || support.reason[0] != '\0');
+    } else {
+      ASSERT_NE(scalegemm_last_error()[0], '\0');
+    }
+  }
+  EXPECT_GT(taken, 100) << "the generator no longer makes legal problems";
+}
+
+}  // namespace
