@@ -33,14 +33,16 @@ ROOMS = {
     "src/api": ["base", "num", "spec", "quant", "layout", "checkpoint", "runtime"],
     "include": [],
     "kernels": [],
+    # Makes the library's own kernels while the library is built, so it works from the rooms.
+    "tools/build_builtin": ["base", "num", "spec", "arch", "layout", "gen", "toolchain", "store"],
     "tools": [],
-    "bench": ["ref", "num", "base", "spec"],
+    "bench": ["base", "num", "spec", "layout", "ref"],
 }
 
 # Folder of kernels/ -> rooms that may include its headers (the contract between host and kernel).
 KERNEL_HEADERS = {
-    "common": ["layout", "gen", "device", "dispatch", "runtime"],
-    "cpu": ["gen", "device", "dispatch", "runtime"],
+    "common": ["layout", "gen", "device", "dispatch", "runtime", "bench"],
+    "cpu": ["gen", "store", "device", "dispatch", "runtime", "bench"],
     "cuda": [],
 }
 

@@ -67,7 +67,8 @@ void on_fault(int number, siginfo_t* info, void*) {
     if (address >= slot.begin && address < slot.end) {
       print("FAIL poison: memory outside the buffer of ");
       print(slot.name.data());
-      print(address - slot.begin < kPage ? " was touched, before its start\n" : " was touched, past its end\n");
+      print(address - slot.begin < kPage ? " was touched, before its start\n"
+                                         : " was touched, past its end\n");
       _exit(1);
     }
   }
@@ -141,7 +142,8 @@ std::string Buffer::check() const {
   const uint8_t* first = base_ + kPage;
   const uint8_t* last = base_ + mapped_ - kPage;
   const auto intact = [this](uint8_t byte) { return byte == poison_; };
-  if (const uint8_t* bad = std::find_if_not(first, static_cast<const uint8_t*>(data_), intact); bad != data_) {
+  if (const uint8_t* bad = std::find_if_not(first, static_cast<const uint8_t*>(data_), intact);
+      bad != data_) {
     return fmt::format("{}: {} bytes before the start were written", name_, data_ - bad);
   }
   const uint8_t* end = data_ + bytes_;

@@ -63,14 +63,26 @@ std::string to_string(const Case& c);
 // scalegemm::Error with file, line, what was needed and what was given.
 std::vector<Case> read_suite(const std::string& path);
 
-// Sizes around the tiles of the kernels (14 x 32 and 16 columns) and primes: {1, tile - 1, tile, tile + 1, ...}.
-std::vector<Case> edge_sizes();
+// M, N, K of a problem.
+struct Size {
+  int64_t m;
+  int64_t n;
+  int64_t k;
+};
 
-// Preset names of the library, and every type combination that the tests go through.
-std::vector<std::string> preset_schemes();
-std::vector<std::string> all_schemes();
+// Sizes around the tiles of the kernels (14 rows, 16 and 32 columns, blocks of 16, 32 and 128 along K) and
+// primes. K is even.
+std::vector<Size> edge_sizes();
 
-// The scheme texts of `words`, where "all" stands for preset_schemes(). Throws for a word that is no scheme.
-std::vector<std::string> resolve_schemes(const std::vector<std::string>& words);
+// The schemes that the library lists, and those with the further type combinations that tests go through.
+std::vector<std::string> known_schemes();
+std::vector<std::string> every_scheme();
+
+// "mxfp4,bquant:a=bf16,g=32,int8" is three schemes: a piece "key=value" belongs to the scheme before it.
+std::vector<std::string> split_schemes(const std::string& list);
+
+// The scheme texts of such lists, each once, where "all" stands for known_schemes(). Throws for a word that
+// is no scheme.
+std::vector<std::string> resolve_schemes(const std::vector<std::string>& lists);
 
 }  // namespace scalegemm::harness

@@ -137,10 +137,10 @@ void fill_exact(OperandData& data, int code_bits, int scale_bits, uint64_t seed)
     const int64_t batch = r / data.rows;
     const int64_t grid_row = batch * data.grid_rows + (r % data.rows) / block_rows;
     for (int64_t k = 0; k < data.k; ++k) {
-      const double low = data.zeros.empty() ? 0 : zero[static_cast<size_t>(grid_row * data.grid_k + k / block_k)];
+      const double low =
+          data.zeros.empty() ? 0 : zero[static_cast<size_t>(grid_row * data.grid_k + k / block_k)];
       const double value = exact_value(random, desc, code_bits) + low;
-      store(data.codes, r * data.k + k, type.bits,
-            num::encode(type.type, value, num::Overflow::kSaturate));
+      store(data.codes, r * data.k + k, type.bits, num::encode(type.type, value, num::Overflow::kSaturate));
     }
   }
   if (desc.scale.has_global != 0) {
@@ -148,25 +148,8 @@ void fill_exact(OperandData& data, int code_bits, int scale_bits, uint64_t seed)
   }
 }
 
-OperandData allocate(const scalegemm_operand_desc& desc, int64_t rows, int64_t k, int64_t batch) {
-  OperandData data;
-  data.desc = desc;
-  data.rows = rows;
-  data.k = k;
-  data.batch = batch;
-  data.grid_rows = has_scale(desc) ? blocks(rows, desc.scale.block_rows) : 1;
-  data.grid_k = has_scale(desc) ? blocks(k, desc.scale.block_k) : 1;
-  data.codes.resize(static_cast<size_t>(code_bytes(desc.dtype, batch * rows, k)));
-  const auto grid = static_cast<size_t>(batch * data.grid_rows * data.grid_k);
-  if (has_scale(desc)) {
-    data.scales.resize(grid * static_cast<size_t>(num::info(dtype_of(desc.scale.dtype)).bits / 8));
-    data.zeros.resize(desc.scale.zero_dtype != SCALEGEMM_DTYPE_NONE ? grid : 0);
-  }
-  return data;
-}
-
-scalegemm_tensor tensor_of(std::vector<uint8_t>& memory, int32_t dtype, int64_t batch, int64_t rows, int64_t cols,
-                           int64_t storage_cols) {
+scalegemm_tensor tensor_of(std::vector<uint8_t>& memory, int32_t dtype, int64_t batch, int64_t rows,
+                           int64_t cols, int64_t storage_cols) {
   scalegemm_tensor tensor{};
   tensor.data = memory.empty() ? nullptr : memory.data();
   tensor.bytes = memory.size();
@@ -214,6 +197,23 @@ void quantize_into(OperandData& data, float* values, const scalegemm_quantize_op
 }
 
 }  // namespace
+
+OperandData allocate_operand(const scalegemm_operand_desc& desc, int64_t rows, int64_t k, int64_t batch) {
+  OperandData data;
+  data.desc = desc;
+  data.rows = rows;
+  data.k = k;
+  data.batch = batch;
+  data.grid_rows = has_scale(desc) ? blocks(rows, desc.scale.block_rows) : 1;
+  data.grid_k = has_scale(desc) ? blocks(k, desc.scale.block_k) : 1;
+  data.codes.resize(static_cast<size_t>(code_bytes(desc.dtype, batch * rows, k)));
+  const auto grid = static_cast<size_t>(batch * data.grid_rows * data.grid_k);
+  if (has_scale(desc)) {
+    data.scales.resize(grid * static_cast<size_t>(num::info(dtype_of(desc.scale.dtype)).bits / 8));
+    data.zeros.resize(desc.scale.zero_dtype != SCALEGEMM_DTYPE_NONE ? grid : 0);
+  }
+  return data;
+}
 
 uint64_t Random::next() {
   state_ += 0x9E3779B97F4A7C15u;
@@ -268,7 +268,7 @@ std::vector<float> normal_values(Fill fill, Side side, int64_t rows, int64_t k, 
 OperandData make_operand(const Case& c, const scalegemm_problem& problem, Side side) {
   const scalegemm_operand_desc& desc = side == Side::kA ? problem.a : problem.b;
   const int64_t rows = side == Side::kA ? problem.m : problem.n;
-  OperandData data = allocate(desc, rows, problem.k, problem.batch);
+  OperandData data = allocate_operand(desc, rows, problem.k, problem.batch);
   if (c.fill == Fill::kExact) {
     const ExactShares shares = exact_shares(problem);
     fill_exact(data, shares.code_bits, side == Side::kA ? shares.scale_bits_a : shares.scale_bits_b,
@@ -291,15 +291,15 @@ ExactUnits exact_units(const Case& c, const scalegemm_problem& problem) {
     return units;
   }
   // A sum of K terms of that size is about sqrt(K) terms large; bring that to about 8.
-  const int size = ceil_log2(problem.k) / 2 + 2 * shares.code_bits - 1 +
-                   (shares.scale_bits_a + shares.scale_bits_b) / 2;
+  const int size =
+      ceil_log2(problem.k) / 2 + 2 * shares.code_bits - 1 + (shares.scale_bits_a + shares.scale_bits_b) / 2;
   units.alpha = static_cast<float>(std::ldexp(1.0, 3 - size));
   return units;
 }
 
 OperandData quantize(const scalegemm_operand_desc& desc, const float* values, int64_t rows, int64_t k,
                      const scalegemm_quantize_options* options) {
-  OperandData data = allocate(desc, rows, k, 1);
+  OperandData data = allocate_operand(desc, rows, k, 1);
   quantize_into(data, const_cast<float*>(values), options);  // scalegemm_tensor has no const view
   return data;
 }

@@ -33,14 +33,19 @@ struct OperandData {
   scalegemm_tensor codes_tensor();
   scalegemm_tensor scales_tensor();
   scalegemm_tensor zeros_tensor();
-  uint64_t bytes() const { return codes.size() + scales.size() + zeros.size() + (global ? sizeof(float) : 0); }
+  uint64_t bytes() const {
+    return codes.size() + scales.size() + zeros.size() + (global ? sizeof(float) : 0);
+  }
 };
 
 // What surrounds a sum over K in an exact case, so that the epilogue stays exact too.
 struct ExactUnits {
-  double sum = 1;    // every sum over K is a multiple of this
-  float alpha = 1;   // a power of two that brings sums into the range of D's type
+  double sum = 1;   // every sum over K is a multiple of this
+  float alpha = 1;  // a power of two that brings sums into the range of D's type
 };
+
+// Zeroed memory for an operand of that description.
+OperandData allocate_operand(const scalegemm_operand_desc& desc, int64_t rows, int64_t k, int64_t batch);
 
 // The operand of that side of the case. Exact fills follow docs/numerics.md.
 OperandData make_operand(const Case& c, const scalegemm_problem& problem, Side side);

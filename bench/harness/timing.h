@@ -12,9 +12,9 @@
 namespace scalegemm::harness {
 
 struct TimingOptions {
-  int warmup = 50;         // untimed calls of each candidate
-  int repeat = 100;        // timed calls of each candidate
-  double budget_s = 2.0;   // for each candidate: both counts shrink to fit, repeat to no fewer than 5
+  int warmup = 50;        // untimed calls of each candidate
+  int repeat = 100;       // timed calls of each candidate
+  double budget_s = 2.0;  // for each candidate: both counts shrink to fit, repeat to no fewer than 5
 };
 
 struct Timing {

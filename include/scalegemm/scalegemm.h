@@ -166,14 +166,15 @@ SCALEGEMM_API scalegemm_status scalegemm_problem_init(scalegemm_problem* problem
                                                       const char* layout, int64_t m, int64_t n, int64_t k);
 
 typedef struct scalegemm_scheme_info {
-  const char* name;         /* the preset's name */
-  const char* example;      /* a full scheme text with every parameter */
-  const char* description;  /* one line */
-  double bits_per_weight;   /* of B, scales counted, at large N and K */
+  const char* name;        /* what scalegemm_problem_init takes */
+  const char* description; /* one line */
+  double bits_per_weight;  /* of B, scales counted, at large N and K */
+  int32_t is_preset;       /* 0: a well-known instance of a preset, such as "bquant:a=bf16,b=int4,g=128" */
+  int32_t reserved;
 } scalegemm_scheme_info;
 
 SCALEGEMM_API int32_t scalegemm_scheme_count(void);
-/* The preset number `index`, in 0 .. count - 1. Strings live as long as the library. */
+/* The scheme number `index`, in 0 .. count - 1. Strings live as long as the library. */
 SCALEGEMM_API scalegemm_status scalegemm_scheme(int32_t index, scalegemm_scheme_info* info);
 
 /* ----------------------------------------------------------------------------------------- runtime */
@@ -212,7 +213,8 @@ SCALEGEMM_API int32_t scalegemm_device_count(const scalegemm_runtime* runtime);
 SCALEGEMM_API scalegemm_status scalegemm_device(const scalegemm_runtime* runtime, int32_t index,
                                                 scalegemm_device_info* info);
 
-/* What the hardware can do, measured now (about 0.2 s), for one thread. */
+/* What the hardware can do, for a number of threads: instruction rates of one thread (measured once a process)
+ * times the threads, the read bandwidth measured now with all of them (about 0.2 s). */
 typedef struct scalegemm_ceilings {
   uint64_t struct_size;
   double f32_fma_gflops;     /* f32 multiply-adds from registers, 2 flop each */
@@ -261,7 +263,7 @@ typedef struct scalegemm_support {
   uint64_t struct_size;
   int32_t supported;        /* 1 or 0 */
   int32_t needs_compiler;   /* 1: the kernel is not built in and would be compiled now */
-  uint64_t workspace_bytes; /* of scalegemm_run */
+  uint64_t workspace_bytes; /* of scalegemm_run; 0 when needs_compiler: known once there is a plan */
   char kernel[256];         /* "" when unsupported */
   char reason[1024];        /* why not, or why this kernel */
 } scalegemm_support;
@@ -409,7 +411,6 @@ typedef struct scalegemm_toolchain_info {
   uint64_t struct_size;
   char name[32];     /* "host c++", "nvrtc" */
   char version[256]; /* what it says of itself; "" when absent */
-  char path[1024];   /* where it was found */
   char problem[512]; /* why it cannot be used and what to do, "" when it can */
 } scalegemm_toolchain_info;
 SCALEGEMM_API int32_t scalegemm_toolchain_count(const scalegemm_runtime* runtime);
@@ -426,9 +427,11 @@ typedef struct scalegemm_file_tensor {
   const char* type; /* the file's own word: "BF16", "F8_E4M3", "I64" */
   int32_t dtype;    /* SCALEGEMM_DTYPE_NONE where there is no equal type here */
   int32_t rank;
-  int64_t shape[8];
-  const void* data;
+  int64_t shape[8]; /* outermost first; of a tensor with more dimensions the first 8 */
+  const void* data; /* little-endian; a safetensors file does not align it to its elements */
   uint64_t bytes;
+  int32_t fortran_order; /* npy only: 1: the first index runs fastest */
+  int32_t reserved;
 } scalegemm_file_tensor;
 
 SCALEGEMM_API scalegemm_status scalegemm_file_open(const char* path, scalegemm_file** file);
@@ -436,7 +439,9 @@ SCALEGEMM_API void scalegemm_file_close(scalegemm_file* file);
 SCALEGEMM_API int64_t scalegemm_file_tensor_count(const scalegemm_file* file);
 SCALEGEMM_API scalegemm_status scalegemm_file_get(const scalegemm_file* file, int64_t index,
                                                   scalegemm_file_tensor* tensor);
-/* Writes tensors (contiguous; name, type or dtype, rank, shape, data, bytes are read) as safetensors. */
+/* Writes contiguous row-major tensors: as npy when the path ends in ".npy" (then one tensor), else as safetensors.
+ * The file is complete or absent. `type` is the format's word ("F8_E4M3", "U8"; npy: "f4", "u1"); NULL: that of
+ * dtype, which fails for types the format does not have. */
 SCALEGEMM_API scalegemm_status scalegemm_file_write(const char* path, const scalegemm_file_tensor* tensors,
                                                     int64_t count);
 

@@ -56,8 +56,8 @@ T make() {
 }
 
 // scalegemm_problem_init. M, N, K >= 1; K even where the scheme has a 4-bit type.
-inline scalegemm_problem make_problem(const std::string& scheme, const std::string& layout, int64_t m, int64_t n,
-                                      int64_t k) {
+inline scalegemm_problem make_problem(const std::string& scheme, const std::string& layout, int64_t m,
+                                      int64_t n, int64_t k) {
   scalegemm_problem problem{};
   problem.struct_size = sizeof(problem);
   check(scalegemm_problem_init(&problem, scheme.c_str(), layout.c_str(), m, n, k));
@@ -112,13 +112,15 @@ class Runtime {
     return ceilings;
   }
   // Never throws for a problem that is merely unsupported: see support.supported and support.reason.
-  scalegemm_support query(const scalegemm_problem& problem, const scalegemm_plan_options* options = nullptr) const {
+  scalegemm_support query(const scalegemm_problem& problem,
+                          const scalegemm_plan_options* options = nullptr) const {
     auto support = make<scalegemm_support>();
     check(scalegemm_query(get(), &problem, options, &support));
     return support;
   }
   // The dispatcher's reasons, as text or JSON. options->device may be a target without a device ("sm_90a").
-  std::string explain(const scalegemm_problem& problem, const scalegemm_plan_options* options, int32_t json) const {
+  std::string explain(const scalegemm_problem& problem, const scalegemm_plan_options* options,
+                      int32_t json) const {
     uint64_t size = 0;
     check(scalegemm_explain(get(), &problem, options, json, nullptr, &size));
     return text_of(size, [&](char* text, uint64_t* bytes) {
@@ -151,7 +153,8 @@ class Runtime {
 // An immutable choice of kernel. run() may be called from many threads, each with its own D and workspace.
 class Plan {
  public:
-  Plan(const Runtime& runtime, const scalegemm_problem& problem, const scalegemm_plan_options* options = nullptr) {
+  Plan(const Runtime& runtime, const scalegemm_problem& problem,
+       const scalegemm_plan_options* options = nullptr) {
     scalegemm_plan* handle = nullptr;
     check(scalegemm_plan_create(runtime.get(), &problem, options, &handle));
     handle_.reset(handle);
@@ -161,7 +164,9 @@ class Plan {
   std::string kernel() const { return scalegemm_plan_kernel(get()); }
 
   void run(const scalegemm_run_args& args) const { check(scalegemm_run(get(), &args)); }
-  scalegemm_status run_status(const scalegemm_run_args& args) const noexcept { return scalegemm_run(get(), &args); }
+  scalegemm_status run_status(const scalegemm_run_args& args) const noexcept {
+    return scalegemm_run(get(), &args);
+  }
 
  private:
   detail::Owner<scalegemm_plan, scalegemm_plan_destroy> handle_;

@@ -71,6 +71,7 @@ typedef struct SgCpuGemm {
   int64_t d_stride_m, d_stride_n, d_stride_batch;
   int32_t c_dtype, bias_dtype, d_dtype;
   int32_t activation;             // SgActivation
+  int32_t batch_invariant;        // 1: a row of D has the same bits whatever M is (may be slower for small M)
   float alpha, beta;
   float clamp_min, clamp_max;     // -inf, +inf where there is no clamp
   void* workspace;                // workspace_bytes() of memory, 64-byte aligned

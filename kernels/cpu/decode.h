@@ -1,24 +1,27 @@
-// Codes to f32: decode_group<type>(p, out) turns 32 storage elements that lie side by side into f32, exactly,
-// for every code: subnormals are kept, NaN codes give NaN.
+// Codes to f32: decode<type, count>(p) turns count*kLanes storage elements that lie side by side into f32,
+// exactly, for every code: subnormals are kept, NaN codes give NaN.
 //
 // For the 4-bit types one storage element is a byte with the codes of k (low nibble) and k + 1 (high nibble):
-// 32 bytes give out.v[0..kVecs) for k and out.v[kVecs..2*kVecs) for k + 1.
+// the result holds `count` vectors for k, then `count` for k + 1.
 //
-// How each type is decoded (k = kVecs vectors; op counts are for AVX-512 and 32 values):
+// How each type is decoded (op counts are for AVX-512 and 32 values):
 //   e4m3        byte b sign-extended to 16 bits and shifted left by 7 is f16 with the sign twice (bits 15,
 //   14)
 //               and an exponent 8 too small. Adding 0x80 carries into bit 14 exactly when b is 0x7f or 0xff,
 //               the NaN codes; that carry, xor-ed over the spare sign bit, makes an f16 NaN and else clears
-//               the bit. 1 widen + 3 ops + 2 cvtph2ps + 2 mul by 2^8, which callers fold into the scale:
-//               decode leaves it out and kFactor names it.
+//               the bit. 2 widen + 6 ops of 256 bits + 2 cvtph2ps, and a multiplication by 2^8, which callers
+//               fold into the scale: decode leaves it out and decode_factor names it.
 //   e4m3_fnuz   the same with 2^7; its NaN is 0x80 alone, compared for.
-//   e5m2        byte << 8 is f16. 1 widen + 1 shift + 2 cvtph2ps.
+//   e5m2        byte << 8 is f16.
 //   e5m2_fnuz   the exponent field, 5 bits, dropped into f32's (so subnormals are f32 subnormals), times
 //   2^111
 //               (kFactor): the largest exponent is a number here and infinity in f16.
-//   e2m1, int4, uint4   16-entry table by vpermps (it reads only the low 4 bits of an index, so the low
-//   nibble
-//               needs no mask); AVX2 permutes 8 entries and moves the sign bit, or shifts and converts.
+//   e2m1        16-entry table by vpermps (it reads only the low 4 bits of an index, so the low nibble needs
+//   no
+//               mask); AVX2 permutes the 8 magnitudes and moves the sign bit.
+//   int4, uint4 the nibble is dropped into the low mantissa bits of 2^23 (the high nibble, unshifted, of
+//   2^19) by one
+//               logic op, and 2^23 (int4: + 8, its sign bit flipped) subtracted: no shuffles, no shifts.
 //   bf16        16-bit value << 16.  f16  vcvtph2ps.  int8  sign extension, convert.
 #ifndef SCALEGEMM_KERNELS_CPU_DECODE_H_
 #define SCALEGEMM_KERNELS_CPU_DECODE_H_
@@ -51,52 +54,19 @@ constexpr int group_bytes(int type) {
   return kGroup * storage_bytes(type);
 }
 
-// What decoded values must be multiplied by; a power of two, so the product with a scale is exact barring
-// overflow (no scale type reaches 2^16 times its range in a way f32 could not hold unscaled).
+// What decoded values must be multiplied by, a power of two: folding it into a scale is exact as long as
+// |scale| < 2^120.
 constexpr float decode_factor(int type) {
-  switch (type) {
-    case SG_E4M3:
-      return 0x1p8f;
-    case SG_E4M3_FNUZ:
-      return 0x1p7f;
-    case SG_E5M2_FNUZ:
-      return 0x1p111f;
-    default:
-      return 1.0f;
-  }
+  return type == SG_E4M3 ? 0x1p8f : type == SG_E4M3_FNUZ ? 0x1p7f : 1.0f;
 }
 
-template <int kType>
+template <int kType, int kCount>
 struct Decoded {
-  F v[is_4bit(kType) ? 2 * kVecs : kVecs];
+  F v[is_4bit(kType) ? 2 * kCount : kCount];
 };
 
-// 2*kLanes bytes at p, each made a 16-bit value by `Widen`, then two vectors of f32.
+// kLanes bytes as 16-bit words that hold f16 numbers.
 #if SG_CPU_AVX512
-using Words = __m512i;
-SG_INLINE Words sign_extend_words(const void* p) {
-  return _mm512_cvtepi8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
-}
-SG_INLINE Words high_byte_words(const void* p) {
-  return _mm512_slli_epi16(_mm512_cvtepu8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(p))), 8);
-}
-SG_INLINE void words_to_float(Words w, F* out) {
-  out[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(w));
-  out[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(w, 1));
-}
-SG_INLINE Words e4m3_words(Words b) {
-  const Words s = _mm512_slli_epi16(b, 7);
-  const Words carry = _mm512_add_epi16(s, _mm512_set1_epi16(0x80));
-  // s ^ (carry & 0x4000)
-  return _mm512_ternarylogic_epi32(s, carry, _mm512_set1_epi16(0x4000), 0x78);
-}
-SG_INLINE Words e4m3_fnuz_words(Words b) {
-  const Words s = _mm512_slli_epi16(b, 7);
-  const __mmask32 nan = _mm512_cmpeq_epi16_mask(b, _mm512_set1_epi16(-128));
-  return _mm512_mask_mov_epi16(_mm512_and_si512(s, _mm512_set1_epi16(static_cast<int16_t>(0xbfff))), nan,
-                               _mm512_set1_epi16(0x7e00));
-}
-#else
 using Words = __m256i;
 SG_INLINE Words sign_extend_words(const void* p) {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
@@ -104,87 +74,138 @@ SG_INLINE Words sign_extend_words(const void* p) {
 SG_INLINE Words high_byte_words(const void* p) {
   return _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p))), 8);
 }
-SG_INLINE void words_to_float(Words w, F* out) {
-  out[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(w));
-  out[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(w, 1));
+SG_INLINE F words_to_float(Words w) {
+  return _mm512_cvtph_ps(w);
 }
 SG_INLINE Words e4m3_words(Words b) {
   const Words s = _mm256_slli_epi16(b, 7);
   const Words carry = _mm256_add_epi16(s, _mm256_set1_epi16(0x80));
-  return _mm256_xor_si256(s, _mm256_and_si256(carry, _mm256_set1_epi16(0x4000)));
+  // s ^ (carry & 0x4000)
+  return _mm256_ternarylogic_epi32(s, carry, _mm256_set1_epi16(0x4000), 0x78);
 }
 SG_INLINE Words e4m3_fnuz_words(Words b) {
   const Words s = _mm256_slli_epi16(b, 7);
   const Words nan = _mm256_cmpeq_epi16(b, _mm256_set1_epi16(-128));
   return _mm256_or_si256(_mm256_and_si256(s, _mm256_set1_epi16(static_cast<int16_t>(0xbfff))), nan);
 }
+#else
+using Words = __m128i;
+SG_INLINE Words sign_extend_words(const void* p) {
+  return _mm_cvtepi8_epi16(_mm_loadl_epi64(static_cast<const __m128i*>(p)));
+}
+SG_INLINE Words high_byte_words(const void* p) {
+  return _mm_unpacklo_epi8(_mm_setzero_si128(), _mm_loadl_epi64(static_cast<const __m128i*>(p)));
+}
+SG_INLINE F words_to_float(Words w) {
+  return _mm256_cvtph_ps(w);
+}
+SG_INLINE Words e4m3_words(Words b) {
+  const Words s = _mm_slli_epi16(b, 7);
+  const Words carry = _mm_add_epi16(s, _mm_set1_epi16(0x80));
+  return _mm_xor_si128(s, _mm_and_si128(carry, _mm_set1_epi16(0x4000)));
+}
+SG_INLINE Words e4m3_fnuz_words(Words b) {
+  const Words s = _mm_slli_epi16(b, 7);
+  const Words nan = _mm_cmpeq_epi16(b, _mm_set1_epi16(-128));
+  return _mm_or_si128(_mm_and_si128(s, _mm_set1_epi16(static_cast<int16_t>(0xbfff))), nan);
+}
 #endif
 
-// The table of a 4-bit type, as looked up with the low 4 bits of every lane (the other bits are ignored).
-template <int kType>
-SG_INLINE F nibble_to_float(I code) {
+// (x & mask) ^ bits.
+SG_INLINE I mask_xor(I x, I mask, I bits) {
 #if SG_CPU_AVX512
-  const F table = kType == SG_E2M1
-                      ? _mm512_setr_ps(0, .5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -.5f, -1, -1.5f, -2, -3, -4, -6)
-                  : kType == SG_INT4 ? _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1)
-                                     : _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  return _mm512_permutexvar_ps(code, table);
+  return _mm512_ternarylogic_epi32(x, mask, bits, 0x6a);
 #else
-  if constexpr (kType == SG_E2M1) {
-    const F magnitude = _mm256_permutevar8x32_ps(_mm256_setr_ps(0, .5f, 1, 1.5f, 2, 3, 4, 6), code);
-    return as_float(ixor(as_int(magnitude), iand(ishl<28>(code), iset1(INT32_MIN))));
-  } else if constexpr (kType == SG_INT4) {
-    return to_float(isar<28>(ishl<28>(code)));
-  } else {
-    return to_float(iand(code, iset1(15)));
-  }
+  return ixor(iand(x, mask), bits);
 #endif
 }
 
-template <int kType>
-SG_INLINE Decoded<kType> decode_group(const void* codes) {
-  const uint8_t* p = static_cast<const uint8_t*>(codes);
-  Decoded<kType> out;
-  if constexpr (kType == SG_E4M3 || kType == SG_E4M3_FNUZ || kType == SG_E5M2) {
-#pragma GCC unroll 4
-    for (int i = 0; i < kVecs; i += 2) {
-      const uint8_t* q = p + i * kLanes;
-      words_to_float(kType == SG_E4M3        ? e4m3_words(sign_extend_words(q))
-                     : kType == SG_E4M3_FNUZ ? e4m3_fnuz_words(sign_extend_words(q))
-                                             : high_byte_words(q),
-                     out.v + i);
-    }
+// The low (kHigh = 0) or high nibble of every lane's byte, as f32.
+template <int kType, int kHigh>
+SG_INLINE F nibble_to_float(I byte) {
+  if constexpr (kType == SG_E2M1) {
+    const I code = kHigh ? ishr<4>(byte) : byte;
+#if SG_CPU_AVX512
+    const F table = _mm512_setr_ps(0, .5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -.5f, -1, -1.5f, -2, -3, -4, -6);
+    return _mm512_permutexvar_ps(code, table);
+#else
+    const F magnitude = _mm256_permutevar8x32_ps(_mm256_setr_ps(0, .5f, 1, 1.5f, 2, 3, 4, 6), code);
+    return as_float(ixor(as_int(magnitude), iand(ishl<28>(code), iset1(INT32_MIN))));
+#endif
   } else {
+    // In 2^23 (high nibble: 2^19) the nibble's lowest bit counts one.
+    constexpr float kBase = kHigh ? 0x1p19f : 0x1p23f;
+    constexpr int kBits = (kHigh ? 0x49000000 : 0x4b000000) | (kType == SG_INT4 ? (kHigh ? 0x80 : 8) : 0);
+    const F raised = as_float(mask_xor(byte, iset1(kHigh ? 0xf0 : 15), iset1(kBits)));
+    return sub(raised, set1(kType == SG_INT4 ? kBase + 8 : kBase));
+  }
+}
+
+template <int kType, int kCount>
+SG_INLINE Decoded<kType, kCount> decode(const void* codes) {
+  const uint8_t* p = static_cast<const uint8_t*>(codes);
+  Decoded<kType, kCount> out;
 #pragma GCC unroll 4
-    for (int i = 0; i < kVecs; ++i) {
-      const uint8_t* q = p + i * kLanes * storage_bytes(kType);
-      if constexpr (is_4bit(kType)) {
-        const I pair = load_u8(q);
-        out.v[i] = nibble_to_float<kType>(pair);
-        out.v[kVecs + i] = nibble_to_float<kType>(ishr<4>(pair));
-      } else if constexpr (kType == SG_F32) {
-        out.v[i] = as_float(iload(q));
-      } else if constexpr (kType == SG_BF16) {
-        out.v[i] = as_float(ishl<16>(load_u16(q)));
-      } else if constexpr (kType == SG_F16) {
-        out.v[i] = load_f16(q);
-      } else if constexpr (kType == SG_INT8) {
-        out.v[i] = to_float(load_i8(q));
-      } else if constexpr (kType == SG_E8M0) {
-        // 2^(b-127): b is the exponent field; 0 is the subnormal 2^-127, 255 a NaN.
-        const I b = load_u8(q);
-        const I field = ior(ishl<23>(b), select(iequal(b, iset1(255)), iset1(0x400000), iset1(0)));
-        out.v[i] = as_float(select(iequal(b, iset1(0)), iset1(0x400000), field));
-      } else {
-        static_assert(kType == SG_E5M2_FNUZ, "no such operand type");
-        const I b = load_i8(q);
-        const I value = ior(ishl<21>(iand(b, iset1(0x7f))), iand(b, iset1(INT32_MIN)));
-        out.v[i] = as_float(select(iequal(b, iset1(-128)), iset1(0x7fc00000), value));
-      }
+  for (int i = 0; i < kCount; ++i) {
+    const uint8_t* q = p + i * kLanes * storage_bytes(kType);
+    if constexpr (kType == SG_E4M3) {
+      out.v[i] = words_to_float(e4m3_words(sign_extend_words(q)));
+    } else if constexpr (kType == SG_E4M3_FNUZ) {
+      out.v[i] = words_to_float(e4m3_fnuz_words(sign_extend_words(q)));
+    } else if constexpr (kType == SG_E5M2) {
+      out.v[i] = words_to_float(high_byte_words(q));
+    } else if constexpr (is_4bit(kType)) {
+      const I pair = load_u8(q);
+      out.v[i] = nibble_to_float<kType, 0>(pair);
+      out.v[kCount + i] = nibble_to_float<kType, 1>(pair);
+    } else if constexpr (kType == SG_F32) {
+      out.v[i] = as_float(iload(q));
+    } else if constexpr (kType == SG_BF16) {
+      out.v[i] = as_float(ishl<16>(load_u16(q)));
+    } else if constexpr (kType == SG_F16) {
+      out.v[i] = load_f16(q);
+    } else if constexpr (kType == SG_INT8) {
+      out.v[i] = to_float(load_i8(q));
+    } else if constexpr (kType == SG_E8M0) {
+      // 2^(b-127): b is the exponent field; 0 is the subnormal 2^-127, 255 a NaN.
+      const I b = load_u8(q);
+      const I field = ior(ishl<23>(b), select(iequal(b, iset1(255)), iset1(0x400000), iset1(0)));
+      out.v[i] = as_float(select(iequal(b, iset1(0)), iset1(0x400000), field));
+    } else {
+      static_assert(kType == SG_E5M2_FNUZ, "no such operand type");
+      const I b = load_i8(q);
+      const I value = ior(ishl<21>(iand(b, iset1(0x7f))), iand(b, iset1(INT32_MIN)));
+      const F exact = mul(as_float(value), set1(0x1p111f));
+      out.v[i] = select(iequal(b, iset1(-128)), as_float(iset1(0x7fc00000)), exact);
     }
   }
   return out;
 }
+
+#if SG_CPU_AVX512
+// 32 bytes of e2m1 pairs by a table of bf16: one 16-bit permute serves 32 codes. v[0], v[1]: k of the even
+// and the odd columns, v[2], v[3]: k + 1 of them; interleave_columns puts a pair of such vectors in order.
+SG_INLINE Decoded<SG_E2M1, 2> decode_e2m1_split(const void* codes) {
+  const __m512i table = _mm512_broadcast_i64x4(_mm256_setr_epi16(
+      0, 0x3f00, 0x3f80, 0x3fc0, 0x4000, 0x4040, 0x4080, 0x40c0, static_cast<int16_t>(0x8000),
+      static_cast<int16_t>(0xbf00), static_cast<int16_t>(0xbf80), static_cast<int16_t>(0xbfc0),
+      static_cast<int16_t>(0xc000), static_cast<int16_t>(0xc040), static_cast<int16_t>(0xc080),
+      static_cast<int16_t>(0xc0c0)));
+  const I pair = _mm512_cvtepu8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(codes)));
+  // An index has 5 bits; the table repeats after 16, so the fifth does not matter.
+  const I low = _mm512_permutexvar_epi16(pair, table);
+  const I high = _mm512_permutexvar_epi16(_mm512_srli_epi16(pair, 4), table);
+  const I odd = iset1(static_cast<int32_t>(0xffff0000));
+  return {{as_float(ishl<16>(low)), as_float(iand(low, odd)), as_float(ishl<16>(high)),
+           as_float(iand(high, odd))}};
+}
+SG_INLINE void interleave_columns(F& even, F& odd) {
+  const I first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const F a = _mm512_permutex2var_ps(even, first, odd);
+  odd = _mm512_permutex2var_ps(even, iadd(first, iset1(8)), odd);
+  even = a;
+}
+#endif
 
 // Run-time choice, outside hot loops: 32 storage elements to 32 f32 (4-bit types: 64, the 32 even k first),
 // decode_factor included.
@@ -192,7 +213,7 @@ using DecodeGroup = void (*)(const void* codes, float* out);
 
 template <int kType>
 inline void decode_group_to(const void* codes, float* out) {
-  const Decoded<kType> x = decode_group<kType>(codes);
+  const auto x = decode<kType, kVecs>(codes);
   constexpr int kCount = is_4bit(kType) ? 2 * kVecs : kVecs;
 #pragma GCC unroll 8
   for (int i = 0; i < kCount; ++i) {

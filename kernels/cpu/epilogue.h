@@ -22,13 +22,14 @@ struct OutputBlock {
   int rows, columns;
 };
 
-// out[j] = data[base + j*stride] as f32 for j < columns, 0 up to kGroup.
+// out[j] = data[base + j*stride] as f32 for j < columns, the value of code 0 up to kGroup. 4-bit types: one
+// code a byte, in the low nibble.
 inline void load_row(const void* data, int64_t base, int64_t stride, int columns, int type, float* out) {
   const int size = storage_bytes(type);
   const uint8_t* p = static_cast<const uint8_t*>(data) + base * size;
-  const DecodeGroup decode = find_decode_group(type);
-  if (stride == 1 && columns == kGroup) {
-    decode(p, out);
+  const DecodeGroup decode_codes = find_decode_group(type);
+  if (stride == 1 && columns == kGroup && !is_4bit(type)) {
+    decode_codes(p, out);
     return;
   }
   alignas(64) uint8_t codes[group_bytes(SG_F32)] = {};
@@ -42,7 +43,9 @@ inline void load_row(const void* data, int64_t base, int64_t stride, int columns
       codes[j] = *q;
     }
   }
-  decode(codes, out);
+  alignas(64) float values[2 * kGroup];
+  decode_codes(codes, values);
+  __builtin_memcpy(out, values, kGroup * sizeof(float));
 }
 
 template <int kType>

@@ -28,15 +28,15 @@
 
 #define SG_CPU_EXPORT __attribute__((visibility("default")))
 
-#define SG_CPU_KERNEL(SYMBOL, NAME, ...)                                                           \
-  extern "C" SG_CPU_EXPORT const SgCpuKernel* SYMBOL(void);                                        \
-  extern "C" const SgCpuKernel* SYMBOL(void) {                                                     \
-    using Family = __VA_ARGS__;                                                                    \
-    static const SgCpuKernel kernel = {SG_CPU_ABI_VERSION,    NAME,                                \
-                                       &Family::workspace_bytes, &Family::scratch_bytes,           \
-                                       &Family::prepare_units, &Family::prepare,                   \
-                                       &Family::compute_units, &Family::compute};                  \
-    return &kernel;                                                                                \
+#define SG_CPU_KERNEL(SYMBOL, NAME, ...)                                                 \
+  extern "C" SG_CPU_EXPORT const SgCpuKernel* SYMBOL(void);                              \
+  extern "C" const SgCpuKernel* SYMBOL(void) {                                           \
+    using Family = __VA_ARGS__;                                                          \
+    static const SgCpuKernel kernel = {SG_CPU_ABI_VERSION,       NAME,                   \
+                                       &Family::workspace_bytes, &Family::scratch_bytes, \
+                                       &Family::prepare_units,   &Family::prepare,       \
+                                       &Family::compute_units,   &Family::compute};      \
+    return &kernel;                                                                      \
   }
 
 #endif  // SCALEGEMM_KERNELS_CPU_KERNEL_H_

@@ -15,6 +15,10 @@ namespace scalegemm::api {
 // Larger than any structure that will ever be: a struct_size beyond it is garbage, not a newer version.
 inline constexpr uint64_t kMaxStructSize = 1 << 16;
 
+inline Status require(const void* pointer, const char* name) {
+  return pointer != nullptr ? ok_status() : invalid_argument("{}: must not be null", name);
+}
+
 // Copies what the caller's version of the structure has; the rest of *out is zero. A newer caller may set
 // nothing that this library does not know.
 template <class T>

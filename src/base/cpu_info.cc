@@ -39,8 +39,8 @@ uint64_t saved_states() {
 }
 
 constexpr uint64_t kNoState = 0;
-constexpr uint64_t kYmmState = 0x6;     // SSE and AVX
-constexpr uint64_t kZmmState = 0xe6;    // and opmask, upper halves, zmm16-31
+constexpr uint64_t kYmmState = 0x6;       // SSE and AVX
+constexpr uint64_t kZmmState = 0xe6;      // and opmask, upper halves, zmm16-31
 constexpr uint64_t kTileState = 0x60000;  // XTILECFG and XTILEDATA
 
 enum Register { kEax, kEbx, kEcx, kEdx };

@@ -1,18 +1,42 @@
 #include "base/dynlib.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 namespace scalegemm::base {
+namespace {
 
-Result<DynLib> DynLib::open(const std::string& name) {
-  void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+Result<void*> open_handle(const std::string& path, const std::string& name) {
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* reason = ::dlerror();
     return make_error(Code::kNotBuilt, "cannot open library {}: {}", name,
                       reason != nullptr ? reason : "no reason given");
   }
+  return handle;
+}
+
+}  // namespace
+
+Result<DynLib> DynLib::open(const std::string& name) {
   DynLib library;
-  library.handle_ = handle;
+  SCALEGEMM_ASSIGN_OR_RETURN(library.handle_, open_handle(name, name));
+  return library;
+}
+
+Result<DynLib> DynLib::open_bytes(std::string_view bytes, const std::string& name) {
+  // memfd names are at most 249 bytes long.
+  UniqueFd memory(::memfd_create(name.substr(0, 200).c_str(), MFD_CLOEXEC));
+  if (!memory) {
+    return errno_status("create memory for", name);
+  }
+  SCALEGEMM_RETURN_IF_ERROR(write_all(memory.get(), bytes, name));
+  DynLib library;
+  // The loader knows libraries by path: the descriptor stays open as long as the library, so that no other
+  // library can get the same /proc/self/fd path meanwhile.
+  SCALEGEMM_ASSIGN_OR_RETURN(library.handle_,
+                             open_handle(fmt::format("/proc/self/fd/{}", memory.get()), name));
+  library.memory_ = std::move(memory);
   return library;
 }
 
@@ -24,6 +48,7 @@ DynLib::~DynLib() {
 
 DynLib& DynLib::operator=(DynLib&& other) noexcept {
   std::swap(handle_, other.handle_);
+  std::swap(memory_, other.memory_);
   return *this;
 }
 

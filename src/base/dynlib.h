@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "base/files.h"
 #include "base/status.h"
 
 namespace scalegemm::base {
@@ -16,9 +18,15 @@ class DynLib {
   // cannot be opened.
   static Result<DynLib> open(const std::string& name);
 
+  // A library that exists only in memory: needs no writable folder and leaves no file. `name` is for
+  // messages and debuggers. The bytes are copied. Its constructors run: pass only what a compiler of ours
+  // made or what a verified cache entry holds.
+  static Result<DynLib> open_bytes(std::string_view bytes, const std::string& name);
+
   DynLib() = default;
   ~DynLib();
-  DynLib(DynLib&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  DynLib(DynLib&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), memory_(std::move(other.memory_)) {}
   DynLib& operator=(DynLib&& other) noexcept;
 
   // The address of an exported symbol, or null.
@@ -33,6 +41,7 @@ class DynLib {
 
  private:
   void* handle_ = nullptr;
+  UniqueFd memory_;  // of open_bytes
 };
 
 }  // namespace scalegemm::base

@@ -50,11 +50,16 @@ std::string unfinished_name(const std::string& path) {
                      counter.fetch_add(1, std::memory_order_relaxed));
 }
 
-Status write_and_sync(const std::string& path, std::span<const std::string_view> parts) {
+Result<UniqueFd> create_new(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode));
   if (!fd) {
     return errno_status("create", path);
   }
+  return fd;
+}
+
+Status write_and_sync(const std::string& path, std::span<const std::string_view> parts) {
+  SCALEGEMM_ASSIGN_OR_RETURN(const UniqueFd fd, create_new(path));
   for (const std::string_view part : parts) {
     SCALEGEMM_RETURN_IF_ERROR(write_all(fd.get(), part, path));
   }
@@ -173,6 +178,11 @@ Status write_all(int fd, std::string_view bytes, std::string_view path) {
   return ok_status();
 }
 
+Status write_new_file(const std::string& path, std::string_view content) {
+  SCALEGEMM_ASSIGN_OR_RETURN(const UniqueFd fd, create_new(path));
+  return write_all(fd.get(), content, path);
+}
+
 Status atomic_publish(const std::string& path, std::span<const std::string_view> parts) {
   const std::string unfinished = unfinished_name(path);
   if (Status status = write_and_sync(unfinished, parts); !status.ok()) {
@@ -180,7 +190,7 @@ Status atomic_publish(const std::string& path, std::span<const std::string_view>
     return status;
   }
   if (::rename(unfinished.c_str(), path.c_str()) != 0) {
-    const Status status = errno_status("publish", path);
+    Status status = errno_status("publish", path);
     ::unlink(unfinished.c_str());
     return status;
   }

@@ -64,6 +64,9 @@ class MappedFile {
 // message only.
 Status write_all(int fd, std::string_view bytes, std::string_view path);
 
+// Creates a file that must not exist yet, owner-only. Not flushed to the disk: for temporary files.
+Status write_new_file(const std::string& path, std::string_view content);
+
 // Publishes a file: the parts, one after the other, go to a uniquely named file in the same folder, which is
 // flushed to the disk and renamed over `path`, and the folder is flushed. Readers see the old content or the
 // new, never a mixture; a failure leaves `path` as it was and no file behind.

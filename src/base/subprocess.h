@@ -11,17 +11,17 @@
 namespace scalegemm::base {
 
 struct Command {
-  std::vector<std::string> argv;          // argv[0] is the path of the program
-  std::string working_folder = {};        // empty: that of this process
+  std::vector<std::string> argv;              // argv[0] is the path of the program
+  std::string working_folder = {};            // empty: that of this process
   std::vector<std::string> environment = {};  // "NAME=value", added to or replacing those of this process
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
-  size_t max_output = size_t{1} << 20;    // bytes kept of what it prints; the rest is read and dropped
+  size_t max_output = size_t{1} << 20;  // bytes kept of what it prints; the rest is read and dropped
 };
 
 struct Finished {
-  int exit_code = 0;      // of a normal exit; 128 + signal number otherwise, as a shell reports it
-  std::string output;     // stdout and stderr in the order they arrived
-  bool truncated = false; // more than max_output was printed
+  int exit_code = 0;       // of a normal exit; 128 + signal number otherwise, as a shell reports it
+  std::string output;      // stdout and stderr in the order they arrived
+  bool truncated = false;  // more than max_output was printed
 
   bool succeeded() const { return exit_code == 0; }
 };

@@ -14,7 +14,7 @@ namespace scalegemm::checkpoint {
 namespace {
 
 constexpr size_t kLengthBytes = 8;
-constexpr std::string_view kMetadata = "__metadata__";
+constexpr std::string_view kMetadataKey = "__metadata__";
 
 template <class... Args>
 Status corrupt(fmt::format_string<Args...> text, Args&&... args) {
@@ -65,9 +65,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (place_ != Place::kTop) {
       return misplaced("an object");
     }
-    place_ = key_ == kMetadata ? Place::kMetadata : Place::kTensor;
+    place_ = key_ == kMetadataKey ? Place::kMetadata : Place::kTensor;
     if (place_ == Place::kMetadata) {
-      return !std::exchange(metadata_seen_, true) || fail("the key {} twice", kMetadata);
+      return !std::exchange(metadata_seen_, true) || fail("the key {} twice", kMetadataKey);
     }
     name_ = key_;
     type_ = nullptr;

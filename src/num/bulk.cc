@@ -103,22 +103,24 @@ void encode_float(std::span<const float> values, Overflow overflow, std::byte* c
   }
 }
 
-// Clamped to the type's range, a value is small enough that adding and subtracting 1.5 * 2^23 rounds it to an
-// integer, ties to even; the integer then sits in the low bits of the sum. NaN fails both comparisons of the
-// clamp.
+// Clamped to the type's range, a value is small enough that adding 1.5 * 2^23 rounds it to an integer, ties
+// to even, which then sits in the low bits of the sum. The clamp compares magnitudes as integers (see
+// select).
 template <DType type>
 void encode_small_integer(std::span<const float> values, std::byte* codes) {
   constexpr float kMagic = 0x1.8p23f;
-  constexpr float kTop = info(type).max_finite;
-  constexpr float kBottom = info(type).is_signed ? -kTop - 1 : 0.0f;
+  constexpr uint32_t kTop = std::bit_cast<uint32_t>(info(type).max_finite);
+  constexpr uint32_t kBottom =
+      std::bit_cast<uint32_t>(info(type).is_signed ? info(type).max_finite + 1 : 0.0f);
   constexpr uint32_t kMask = (1u << info(type).bits) - 1;
   for (size_t i = 0; i < values.size(); ++i) {
-    const float v = values[i];
-    const float number = v == v ? v : 0.0f;
-    const float low = number > kBottom ? number : kBottom;
-    const float clamped = low < kTop ? low : kTop;
-    const uint32_t code = std::bit_cast<uint32_t>(clamped + kMagic) & kMask;
-    codes[i] = static_cast<std::byte>(code);
+    const uint32_t bits = std::bit_cast<uint32_t>(values[i]);
+    const uint32_t magnitude = bits & kF32Magnitude;
+    const uint32_t limit = select(0u - (bits >> 31), kBottom, kTop);
+    const uint32_t clamped = select(mask_less(limit, magnitude), limit, magnitude);
+    const uint32_t number = clamped & ~mask_less(kF32Infinity, magnitude);  // NaN becomes 0
+    const float rounded = std::bit_cast<float>(number | (bits & ~kF32Magnitude)) + kMagic;
+    codes[i] = static_cast<std::byte>(std::bit_cast<uint32_t>(rounded) & kMask);
   }
 }
 

@@ -15,12 +15,13 @@
 //   -0, or rounds to -0    | -0; 0 in the fnuz flavours and the integers
 //
 // Types without infinity and NaN (e2m1, the integers) saturate in both modes, and NaN becomes 0: whoever must
-// not lose a NaN has to look before (src/quant poisons the scale of the block). Results agree with ml_dtypes
-// 0.6 in kIeee mode for every floating-point type, bit by bit except NaN payloads (and e2m1, where ml_dtypes
-// gives a NaN the sign that the NaN has not).
+// not lose a NaN has to look before (src/quant poisons the scale of the block).
 //
 // e8m0 holds positive powers of two only: negative values are NaN in both modes; 0 is 2^-127 in kSaturate and
 // NaN in kIeee; kIeee overflow is NaN. Its tie 1.5 * 2^n goes up, as there is no mantissa that could be even.
+//
+// In kIeee mode the codes are those of ml_dtypes 0.6 bit by bit, NaN payloads aside, with two exceptions: NaN
+// into e2m1 (there a zero of the other sign), and e8m0 between 2^-127 and 1.5 * 2^-127 (there 2^-126).
 #pragma once
 
 #include <cstdint>

@@ -61,8 +61,19 @@ constexpr double power_of_two(int exponent) {
 constexpr uint32_t kF32Infinity = 0x7F80'0000;
 constexpr uint32_t kF32Magnitude = 0x7FFF'FFFF;
 
+// `a` where the mask is all ones, `b` where it is 0. Masks come from comparisons of values below 2^31 as
+// signed integers, which SSE2 has. Spelled out, because a conditional expression around an f32 operation
+// stays a branch in compilers that honour floating-point traps, and loops with branches do not become vector
+// code.
+constexpr uint32_t select(uint32_t mask, uint32_t a, uint32_t b) {
+  return b ^ ((a ^ b) & mask);
+}
+
+constexpr uint32_t mask_less(uint32_t a, uint32_t b) {
+  return 0u - static_cast<uint32_t>(static_cast<int32_t>(a) < static_cast<int32_t>(b));
+}
+
 // Rounds an f32 (as bits) to the format F, ties to even; magnitudes past F.max_code become `overflow`.
-// Integer arithmetic and one f32 addition, without branches, so that loops over it become vector code.
 //
 // Normal results: adding half a unit less one plus the lowest kept bit carries into the kept bits exactly
 // when rounding goes up. Subnormal results: adding 2^(23 + exponent of the subnormal step) leaves a sum whose
@@ -78,16 +89,18 @@ constexpr uint32_t round_to_format(uint32_t bits, uint32_t overflow) {
   const uint32_t normal = (magnitude - kRebias + half) >> kShift;
   const float sum = std::bit_cast<float>(magnitude) + std::bit_cast<float>(kMagic);
   const uint32_t subnormal = std::bit_cast<uint32_t>(sum) - kMagic;
-  // All values below 2^31: signed comparisons, which SSE2 has.
-  const auto below = [](uint32_t a, uint32_t b) { return static_cast<int32_t>(a) < static_cast<int32_t>(b); };
-  uint32_t code = below(magnitude, kSmallestNormal) ? subnormal : normal;
-  code = below(F.max_code, code) ? overflow : code;
-  code = below(kF32Infinity, magnitude) ? F.nan_code : code;
+  const uint32_t nan = mask_less(kF32Infinity, magnitude);
+  uint32_t code = select(mask_less(magnitude, kSmallestNormal), subnormal, normal);
+  code = select(mask_less(F.max_code, code), overflow, code);
+  code = select(nan, F.nan_code, code);
   uint32_t sign = bits >> 31 << (F.bits - 1);
   if constexpr (!F.has_nan) {
-    sign = below(kF32Infinity, magnitude) ? 0u : sign;
+    sign &= ~nan;
   }
-  return code | (F.signed_zero || code != 0 ? sign : 0u);
+  if constexpr (!F.signed_zero) {
+    sign &= mask_less(0, code);
+  }
+  return code | sign;
 }
 
 }  // namespace scalegemm::num

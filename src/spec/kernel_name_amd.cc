@@ -269,6 +269,9 @@ Result<KernelSpec> parse_amd(std::string_view text, Target target) {
   SCALEGEMM_ASSIGN_OR_RETURN(spec.warps, in.dims("waves"));
   SCALEGEMM_ASSIGN_OR_RETURN(spec.instruction, in.dims("an instruction"));
   spec.packed = default_packed(spec.pipeline);
+  if (spec.pipeline == Pipeline::kMicroscale) {
+    spec.via = DType::kBf16;  // that is what the pipeline expands B to
+  }
   SCALEGEMM_RETURN_IF_ERROR(take_groups(in, op, spec));
   SCALEGEMM_RETURN_IF_ERROR(take_options(in, spec));
   return spec;

@@ -7,7 +7,7 @@ namespace {
 
 using text::Reader;
 
-Result<std::optional<DType>> parse_type(const Reader& in, std::string_view word) {
+Result<std::optional<DType>> parse_type(const Reader& in, std::string_view word, std::string_view needed) {
   if (word == "any") {
     return std::optional<DType>();
   }
@@ -16,19 +16,20 @@ Result<std::optional<DType>> parse_type(const Reader& in, std::string_view word)
       return std::optional<DType>(row.value);
     }
   }
-  return in.error("operand types as A-B-D, each a type of docs/kernel-names.md or any");
+  return in.error(needed);
 }
 
 Status parse_types(Reader& in, KernelSpec& spec) {
+  constexpr std::string_view kNeeded = "operand types as A-B-D, each any or a type, as in any-e2m1-any";
   const std::string_view word = in.peek();
   const size_t first = word.find('-');
   const size_t second = first == word.npos ? first : word.find('-', first + 1);
   if (second == word.npos) {
-    return in.error("operand types as A-B-D, for example any-e2m1-any");
+    return in.error(kNeeded);
   }
-  SCALEGEMM_ASSIGN_OR_RETURN(spec.a, parse_type(in, word.substr(0, first)));
-  SCALEGEMM_ASSIGN_OR_RETURN(spec.b, parse_type(in, word.substr(first + 1, second - first - 1)));
-  SCALEGEMM_ASSIGN_OR_RETURN(spec.d, parse_type(in, word.substr(second + 1)));
+  SCALEGEMM_ASSIGN_OR_RETURN(spec.a, parse_type(in, word.substr(0, first), kNeeded));
+  SCALEGEMM_ASSIGN_OR_RETURN(spec.b, parse_type(in, word.substr(first + 1, second - first - 1), kNeeded));
+  SCALEGEMM_ASSIGN_OR_RETURN(spec.d, parse_type(in, word.substr(second + 1), kNeeded));
   in.take();
   return ok_status();
 }
@@ -132,6 +133,18 @@ void parse_optional(Reader& in, std::span<const text::Word<T>> words, T& value) 
   }
 }
 
+Status parse_via(Reader& in, KernelSpec& spec) {
+  if (!in.peek().starts_with("via-")) {
+    return ok_status();
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(spec.via, parse_type(in, in.peek().substr(4), "the widened type as via-{type}"));
+  if (!spec.via) {
+    return in.error("the widened type as via-{type}");
+  }
+  in.take();
+  return ok_status();
+}
+
 Status parse_packed(Reader& in, KernelSpec& spec) {
   spec.packed = default_packed(spec.pipeline);
   if (!in.peek().starts_with("pack-")) {
@@ -196,6 +209,7 @@ Status parse_pads(Reader& in, KernelSpec& spec) {
 
 Status parse_options(Reader& in, const text::QuantWord& quant, KernelSpec& spec) {
   SCALEGEMM_RETURN_IF_ERROR(parse_scales(in, quant, spec));
+  SCALEGEMM_RETURN_IF_ERROR(parse_via(in, spec));
   SCALEGEMM_RETURN_IF_ERROR(parse_packed(in, spec));
   SCALEGEMM_RETURN_IF_ERROR(parse_stages(in, spec));
   SCALEGEMM_RETURN_IF_ERROR(parse_cluster(in, spec));
@@ -206,7 +220,7 @@ Status parse_options(Reader& in, const text::QuantWord& quant, KernelSpec& spec)
   SCALEGEMM_RETURN_IF_ERROR(parse_pads(in, spec));
   if (!in.done()) {
     return in.error(
-        "an option in the order aqg, bqg, pack-, st, cl, splitk- or streamk-, accuracy, swapab, "
+        "an option in the order aqg, bqg, via-, pack-, st, cl, splitk- or streamk-, accuracy, swapab, "
         "persistent, pad-, or the target");
   }
   return ok_status();

@@ -68,6 +68,9 @@ std::string pad_option(const Pads& pads) {
 
 std::string options(const KernelSpec& spec) {
   std::string text = scale_options(spec);
+  if (spec.via) {
+    text += fmt::format("_via-{}", type_word(spec.via));
+  }
   if (spec.packed != default_packed(spec.pipeline)) {
     text += fmt::format("_pack-{}", to_string(spec.packed));
   }
@@ -137,7 +140,7 @@ std::string_view to_string(SplitK split) {
   return find_word(text::splits(), split);
 }
 std::string_view to_string(PackedLayout packed) {
-  return find_word(text::packings(), packed);
+  return packed == Packing::kChosen ? "chosen" : find_word(text::packings(), packed);
 }
 std::string_view to_string(Accuracy accuracy) {
   return find_word(text::accuracies(), accuracy);
@@ -180,6 +183,9 @@ Status check(const KernelSpec& spec) {
   SCALEGEMM_RETURN_IF_ERROR(check_dims("tile", spec.tile));
   SCALEGEMM_RETURN_IF_ERROR(check_dims("warps", spec.warps));
   SCALEGEMM_RETURN_IF_ERROR(check_dims("instruction", spec.instruction));
+  if (spec.packed == Packing::kChosen) {
+    return invalid_argument("kernel spec, packed: needed a layout; given {}", to_string(spec.packed));
+  }
   SCALEGEMM_RETURN_IF_ERROR(check_size("stages", spec.stages, 0));
   SCALEGEMM_RETURN_IF_ERROR(check_size("cluster_m", spec.cluster_m, 1));
   return check_size("cluster_n", spec.cluster_n, 1);

@@ -64,12 +64,8 @@ enum class SplitK : uint8_t {
   kStreamKTree = 4,    // stream-K; partial tiles are added pairwise
 };
 
-// The order of B in memory. Values equal SgPanelLayout of kernels/common/panels.h (tested).
-enum class PackedLayout : uint8_t {
-  kRaw = 0,
-  kPanelK1x32 = 1,
-  kPanelK4x16 = 2,
-};
+// The order of B that a kernel reads: a Packing, never kChosen.
+using PackedLayout = Packing;
 
 struct Dims {
   int m = 1;
@@ -115,6 +111,8 @@ struct KernelSpec {
   Dims tile;         // CPU: register tile m x n and K block of a panel; GPU: tile of a block
   Dims warps;        // warps (waves, warp groups on sm_90a) of a block; 1x1x1 on CPUs
   Dims instruction;  // one matrix or vector instruction, a row of src/arch
+  // GPU: the type that operands are widened to when the instruction does not take their own.
+  std::optional<DType> via;
   // CPU: the packed layout that is taken beside raw B. GPU: the only order of B that is taken.
   PackedLayout packed = PackedLayout::kPanelK1x32;
   int stages = 0;     // shared-memory stages; 0: as the pipeline has it

@@ -118,7 +118,7 @@ const QuantWord& quant_row(const KernelSpec& spec) {
 }
 
 std::string_view Reader::peek() const {
-  return text_.substr(pos_, text_.find('_', pos_) - pos_);
+  return done() ? std::string_view() : text_.substr(pos_, text_.find('_', pos_) - pos_);
 }
 
 std::string_view Reader::take() {

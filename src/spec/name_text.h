@@ -57,7 +57,8 @@ class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
 
-  bool done() const { return pos_ >= text_.size(); }
+  // A '_' at the end leaves an empty word behind it, so it is not the end.
+  bool done() const { return pos_ > text_.size(); }
   std::string_view peek() const;  // up to the next '_'
   std::string_view take();        // peek, and past its '_'
 

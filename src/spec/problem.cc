@@ -161,6 +161,10 @@ Status validate(const Problem& p) {
   SCALEGEMM_RETURN_IF_ERROR(validate_extents(p));
   SCALEGEMM_RETURN_IF_ERROR(expect_type("D type", p.d, kOutputTypes));
   SCALEGEMM_RETURN_IF_ERROR(validate_epilogue(p));
+  if (static_cast<int>(p.b_packing) < -1 || static_cast<int>(p.b_packing) > 2) {
+    return invalid_argument("B packing: needed -1 (chosen), 0 (raw), 1 (k1x32) or 2 (k4x16); given {}",
+                            static_cast<int>(p.b_packing));
+  }
   if (static_cast<int>(p.accuracy) > static_cast<int>(Accuracy::kExact)) {
     return invalid_argument("accuracy: needed 0 (promoted), 1 (fast) or 2 (exact); given {}",
                             static_cast<int>(p.accuracy));

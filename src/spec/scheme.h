@@ -55,7 +55,8 @@ Status apply(const Scheme& scheme, std::string_view layout, Problem& problem);
 // "e2m1*e8m0[1x32]": an operand in short, for messages and reports.
 std::string describe(const OperandSpec& operand);
 
-// "e2m1*e8m0[1x32] x e2m1*e8m0[1x32] -> f32 rcr": everything of a problem but its sizes; keys the tuned table.
+// "e2m1*e8m0[1x32] x e2m1*e8m0[1x32] -> f32 rcr": everything of a problem but its sizes; keys the tuned
+// table.
 std::string signature(const Problem& problem);
 
 }  // namespace scalegemm::spec

@@ -85,7 +85,8 @@ FIELD_AT(scalegemm_packed_info, bytes, 80);
 FIELD_AT(scalegemm_packed_info, digest, 88);
 FIELD_AT(scalegemm_file_tensor, shape, 24);
 FIELD_AT(scalegemm_file_tensor, data, 88);
-static_assert(sizeof(scalegemm_file_tensor) == 104);
+FIELD_AT(scalegemm_file_tensor, fortran_order, 104);
+static_assert(sizeof(scalegemm_file_tensor) == 112);
 
 namespace {
 

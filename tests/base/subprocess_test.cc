@@ -43,8 +43,8 @@ TEST(Subprocess, AMissingProgramIsAnErrorThatNamesIt) {
 }
 
 TEST(Subprocess, OutputIsCappedWithoutBlockingTheProgram) {
-  const auto done = run({.argv = {"/bin/sh", "-c", "head -c 3000000 /dev/zero; echo end >&2; exit 7"},
-                         .max_output = 1000});
+  const auto done =
+      run({.argv = {"/bin/sh", "-c", "head -c 3000000 /dev/zero; echo end >&2; exit 7"}, .max_output = 1000});
   ASSERT_TRUE(done.ok());
   EXPECT_EQ(done->output.size(), 1000U);
   EXPECT_TRUE(done->truncated);

@@ -1,0 +1,266 @@
+#include "harness/instance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "num/convert.h"
+
+namespace scalegemm::harness {
+namespace {
+
+constexpr int64_t kRoom = 3;  // storage elements between rows of a padded matrix: no multiple of any tile
+constexpr size_t kWorkspaceAlign = 64;
+
+size_t element_bytes(int32_t dtype) {
+  return std::max<size_t>(1, static_cast<size_t>(num::info(dtype_of(dtype)).bits) / 8);
+}
+
+int64_t stored(int32_t dtype, int64_t cols) {
+  return num::is_packed4(dtype_of(dtype)) ? cols / 2 : cols;
+}
+
+// Calls visit(byte offset in a contiguous row-major copy, storage element offset in `t`) for each storage
+// element of the tensor; zero points hold one code a byte whatever their type, so `cols` is given.
+template <class Visit>
+void for_each(const scalegemm_tensor& t, int64_t cols, const Visit& visit) {
+  int64_t index = 0;
+  for (int64_t b = 0; b < t.shape[0]; ++b) {
+    for (int64_t r = 0; r < t.shape[1]; ++r) {
+      for (int64_t c = 0; c < cols; ++c, ++index) {
+        visit(index, b * t.stride[0] + r * t.stride[1] + c * t.stride[2]);
+      }
+    }
+  }
+}
+
+uint64_t checksum(const Buffer& buffer) {
+  uint64_t sum = 0xcbf29ce484222325u;  // FNV-1a over 8-byte words; only changes matter, not quality
+  const uint8_t* data = buffer.data();
+  for (size_t i = 0; i < buffer.bytes(); i += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, data + i, std::min(sizeof(word), buffer.bytes() - i));
+    sum = (sum ^ word) * 0x100000001b3u;
+  }
+  return sum;
+}
+
+// Small integers times `unit`, in a type that holds them exactly; or normal values.
+std::vector<uint8_t> vector_values(const Case& c, int32_t dtype, int64_t count, double unit) {
+  Random random(c.seed * 7 + static_cast<uint64_t>(count));
+  const size_t element = element_bytes(dtype);
+  std::vector<uint8_t> values(static_cast<size_t>(count) * element);
+  for (int64_t i = 0; i < count; ++i) {
+    const double value =
+        c.fill == Fill::kExact ? static_cast<double>(random.below(17) - 8) * unit : random.normal();
+    const uint32_t code = num::encode(dtype_of(dtype), value, num::Overflow::kSaturate);
+    std::memcpy(values.data() + static_cast<size_t>(i) * element, &code, element);
+  }
+  return values;
+}
+
+scalegemm_plan_options plan_options(const PlanChoice& choice) {
+  auto options = make<scalegemm_plan_options>();
+  options.threads = choice.threads;
+  options.kernel = choice.kernel.empty() ? nullptr : choice.kernel.c_str();
+  return options;
+}
+
+scalegemm_tensor contiguous(int32_t dtype, int64_t batch, int64_t rows, int64_t cols) {
+  scalegemm_tensor t = scalegemm_matrix(nullptr, dtype, rows, cols);
+  t.shape[0] = batch;
+  return t;
+}
+
+}  // namespace
+
+Plan make_plan(const Runtime& runtime, const scalegemm_problem& problem, const PlanChoice& choice) {
+  const auto options = plan_options(choice);
+  return {runtime, problem, &options};
+}
+
+CaseData make_case_data(const Case& c) {
+  CaseData data;
+  data.c = c;
+  data.problem = problem_of(c);
+  data.a = make_operand(c, data.problem, Side::kA);
+  data.b = make_operand(c, data.problem, Side::kB);
+  data.alpha = c.epilogue.alpha;
+  data.beta = c.epilogue.beta;
+  double unit = 1;
+  if (c.fill == Fill::kExact) {
+    const ExactUnits units = exact_units(c, data.problem);
+    data.alpha = units.alpha;
+    data.beta = c.epilogue.c_dtype == SCALEGEMM_DTYPE_NONE ? 0.0f : 2.0f;
+    unit = units.sum * static_cast<double>(units.alpha);
+  }
+  if (c.epilogue.c_dtype != SCALEGEMM_DTYPE_NONE) {
+    data.c_values = vector_values(c, c.epilogue.c_dtype, c.batch * c.m * c.n, unit);
+  }
+  if (c.epilogue.bias_dtype != SCALEGEMM_DTYPE_NONE) {
+    data.bias = vector_values(c, c.epilogue.bias_dtype, c.n, unit);
+  }
+  return data;
+}
+
+Instance::Instance(const Runtime& runtime, std::shared_ptr<CaseData> data, const PlanChoice& choice,
+                   uint8_t poison)
+    : data_(std::move(data)), poison_(poison), plan_(make_plan(runtime, data_->problem, choice)) {
+  CaseData& in = *data_;
+  const scalegemm_problem& p = in.problem;
+  args_.a = place_operand("A", in.a);
+  args_.scale_a = place("scale of A", in.a.scales, in.a.scales_tensor());
+  args_.zero_a = place("zero of A", in.a.zeros, in.a.zeros_tensor());
+  args_.global_a = in.a.global ? &*in.a.global : nullptr;
+  const size_t before_b = inputs_.size();
+  auto pack = make<scalegemm_pack_args>();
+  pack.b = place_operand("B", in.b);
+  pack.scale_b = place("scale of B", in.b.scales, in.b.scales_tensor());
+  pack.zero_b = place("zero of B", in.b.zeros, in.b.zeros_tensor());
+  pack.global_b = in.b.global ? &*in.b.global : nullptr;
+  if (p.b_packing == SCALEGEMM_RAW) {
+    args_.b = pack.b;
+    args_.scale_b = pack.scale_b;
+    args_.zero_b = pack.zero_b;
+    args_.global_b = pack.global_b;
+  } else {
+    const auto options = plan_options(choice);
+    packed_ = Packed(runtime, p, pack, &options);
+    args_.packed_b = packed_.get();
+    drop_inputs(before_b);
+  }
+  if (!in.c_values.empty()) {
+    args_.c = place("C", in.c_values, contiguous(p.c_dtype, p.batch, p.m, p.n));
+  }
+  if (!in.bias.empty()) {
+    args_.bias = place("bias", in.bias, contiguous(p.bias_dtype, 1, 1, p.n));
+  }
+  args_.alpha = in.alpha;
+  args_.beta = in.beta;
+  args_.d = contiguous(p.d_dtype, p.batch, p.m, p.n);
+  if (in.c.strides == Strides::kPadded) {
+    args_.d.stride[1] += kRoom;
+    args_.d.stride[0] = args_.d.stride[1] * p.m + kRoom;
+  }
+  const int64_t extent = (p.batch - 1) * args_.d.stride[0] + (p.m - 1) * args_.d.stride[1] + p.n;
+  const size_t element = element_bytes(p.d_dtype);
+  d_ = Buffer("D", static_cast<size_t>(extent) * element, element, in.c.place, poison_);
+  args_.d.data = d_.data();
+  args_.d.bytes = d_.bytes();
+  workspace_ =
+      Buffer("workspace", (plan_.workspace_bytes() + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign,
+             kWorkspaceAlign, Place::kAligned, poison_);
+  args_.workspace = workspace_.data();
+  args_.workspace_bytes = workspace_.bytes();
+}
+
+// Copies contiguous row-major elements into a guarded buffer with the shape and strides of `shape`.
+scalegemm_tensor Instance::place(const std::string& name, const std::vector<uint8_t>& source,
+                                 const scalegemm_tensor& shape) {
+  if (source.empty()) {
+    return {};
+  }
+  scalegemm_tensor t = shape;
+  const size_t element = element_bytes(t.dtype);
+  const int64_t cols = static_cast<int64_t>(source.size() / element) / (t.shape[0] * t.shape[1]);
+  int64_t last = 0;
+  for_each(t, cols, [&last](int64_t, int64_t offset) { last = std::max(last, offset); });
+  Buffer buffer(name, static_cast<size_t>(last + 1) * element, element, data_->c.place, poison_);
+  for_each(t, cols, [&](int64_t index, int64_t offset) {
+    std::memcpy(buffer.data() + static_cast<size_t>(offset) * element,
+                source.data() + static_cast<size_t>(index) * element, element);
+  });
+  t.data = buffer.data();
+  t.bytes = buffer.bytes();
+  input_sums_.push_back(checksum(buffer));
+  inputs_.push_back(std::move(buffer));
+  return t;
+}
+
+scalegemm_tensor Instance::place_operand(const std::string& name, OperandData& operand) {
+  scalegemm_tensor t = operand.codes_tensor();
+  const int64_t room = data_->c.strides == Strides::kPadded ? kRoom : 0;
+  const int64_t cols = stored(operand.desc.dtype, operand.k);
+  // K is contiguous in a row-major A and in a column-major B.
+  const bool k_contiguous = (name == "A") == (operand.desc.layout == SCALEGEMM_ROW);
+  t.stride[1] = k_contiguous ? cols + room : 1;
+  t.stride[2] = k_contiguous ? 1 : operand.rows + room;
+  t.stride[0] = (k_contiguous ? t.stride[1] * operand.rows : t.stride[2] * cols) + room;
+  return place(name, operand.codes, t);
+}
+
+// Packed weights hold a copy: the raw ones are checked and given back.
+void Instance::drop_inputs(size_t first) {
+  pack_problem_ = check_inputs(first);
+  inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(first), inputs_.end());
+  input_sums_.resize(first);
+}
+
+void Instance::run() {
+  std::memset(d_.data(), poison_, d_.bytes());
+  run_again();
+}
+
+void Instance::run_again() {
+  plan_.run(args_);
+}
+
+std::vector<uint8_t> Instance::output() const {
+  const scalegemm_tensor& t = args_.d;
+  const size_t element = element_bytes(t.dtype);
+  std::vector<uint8_t> values(static_cast<size_t>(t.shape[0] * t.shape[1] * t.shape[2]) * element);
+  for_each(t, t.shape[2], [&](int64_t index, int64_t offset) {
+    std::memcpy(values.data() + static_cast<size_t>(index) * element,
+                d_.data() + static_cast<size_t>(offset) * element, element);
+  });
+  return values;
+}
+
+std::string Instance::check_inputs(size_t first) const {
+  for (size_t i = first; i < inputs_.size(); ++i) {
+    if (std::string wrong = inputs_[i].check(); !wrong.empty()) {
+      return wrong;
+    }
+    if (checksum(inputs_[i]) != input_sums_[i]) {
+      return inputs_[i].name() + ": an input was written";
+    }
+  }
+  return "";
+}
+
+std::string Instance::check_memory() const {
+  if (!pack_problem_.empty()) {
+    return "pack: " + pack_problem_;
+  }
+  if (std::string wrong = check_inputs(0); !wrong.empty()) {
+    return wrong;
+  }
+  for (const Buffer* buffer : {&d_, &workspace_}) {
+    if (std::string wrong = buffer->check(); !wrong.empty()) {
+      return wrong;
+    }
+  }
+  const scalegemm_tensor& t = args_.d;
+  const size_t element = element_bytes(t.dtype);
+  std::vector<bool> written(d_.bytes(), false);
+  for_each(t, t.shape[2], [&](int64_t, int64_t offset) {
+    std::fill_n(written.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(offset) * element), element,
+                true);
+  });
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (!written[i] && d_.data()[i] != poison_) {
+      return fmt::format("D: byte {} between its rows was written", i);
+    }
+  }
+  return "";
+}
+
+uint64_t Instance::traffic_bytes() const {
+  const CaseData& in = *data_;
+  const uint64_t b = packed_ ? packed_.info().bytes : in.b.bytes();
+  const auto d = static_cast<uint64_t>(in.c.batch * in.c.m * in.c.n) * element_bytes(in.problem.d_dtype);
+  return in.a.bytes() + b + in.c_values.size() + in.bias.size() + d;
+}
+
+}  // namespace scalegemm::harness

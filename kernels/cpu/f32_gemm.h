@@ -1,0 +1,260 @@
+// The f32 FMA family: any A x one compile-time type of B, in f32.
+//
+//   prepare   A -> f32 row panels in the workspace (f32_rows.h), once a call
+//   compute   M > 4: a unit is a block of rows x a few panels of 32 columns
+//               for each chunk of kChunk k, for each panel:
+//                 decode the panel's chunk to f32            kChunk x 32 f32 = 32 KB, stays in L1/L2
+//                 for each row tile: FMA micro-kernel        A chunk <= kBlockRows x kChunk f32 = 256 KB in
+//                 L2 after the last chunk: epilogue of the tile
+//               partial sums between chunks: kBlockRows x 32 f32 a panel
+//             M <= 4: a unit is the columns that one fused decode-and-multiply kernel advances together
+//
+// Decoding costs a few cycles per vector and is paid once per kBlockRows rows: 1-3 % at M >= 128.
+// Bits: every element of D is one FMA chain over ascending k of a(m,k)*b(n,k), then the epilogue. So it does
+// not depend on M, N, threads, ISA, packing or layout. The M <= 4 route does the same per k block of the
+// scales (f32_dot.h); `batch_invariant` turns that route off.
+//
+// Limits: |scale*global| of an e4m3 operand B must stay below 2^120 (decode.h). int32 output is exact only
+// while sums stay below 2^24. The workspace is batch*M*K f32.
+#ifndef SCALEGEMM_KERNELS_CPU_F32_GEMM_H_
+#define SCALEGEMM_KERNELS_CPU_F32_GEMM_H_
+
+#include "cpu/f32_dot.h"
+#include "cpu/f32_rows.h"
+#include "cpu/f32_tile.h"
+
+namespace scalegemm_kernel {
+inline namespace SG_CPU_ISA {
+
+// Cache blocking of the M > 4 route.
+template <int kChunkK = 256, int kRowsInBlock = 252, int kPanels = 4>
+struct F32Blocking {
+  static_assert(kChunkK % 2 == 0, "a chunk must not split a byte of 4-bit codes");
+  static constexpr int64_t kChunk = kChunkK;
+  static constexpr int64_t kBlockRows = kRowsInBlock;
+  static constexpr int64_t kUnitPanels = kPanels;
+};
+
+template <int kBType, class Blocking = F32Blocking<>>
+class F32Gemm {
+ public:
+  static uint64_t workspace_bytes(const SgCpuGemm* g) {
+    return static_cast<uint64_t>(sg_round_up(g->batch * g->m * g->k * 4, 64));
+  }
+
+  static uint64_t scratch_bytes(const SgCpuGemm* g) {
+    const int64_t compute_bytes = is_thin(*g) ? thin_scratch(*g) : block_scratch(*g);
+    const int64_t most = compute_bytes > kRowScratchBytes ? compute_bytes : kRowScratchBytes;
+    return static_cast<uint64_t>(sg_round_up(most, 64));
+  }
+
+  static int64_t prepare_units(const SgCpuGemm* g) {
+    return g->batch * tiles(*g).count * ceil_div(g->k, kRowChunk);
+  }
+
+  static void prepare(const SgCpuGemm* g, int64_t begin, int64_t end, void* scratch) {
+    const DefaultFloatMode mode;
+    prepare_range(*g, begin, end, static_cast<float*>(scratch));
+  }
+
+  static int64_t compute_units(const SgCpuGemm* g) {
+    if (is_thin(*g)) {
+      return g->batch * ceil_div(panels(*g), thin_panels(*g));
+    }
+    const Units u = units(*g);
+    return g->batch * u.columns.count * u.rows.count;
+  }
+
+  static void compute(const SgCpuGemm* g, int64_t begin, int64_t end, void* scratch) {
+    const DefaultFloatMode mode;
+    uint8_t* memory = static_cast<uint8_t*>(scratch);
+    switch (Weights<kBType>::mode(*g)) {
+      case kPlain:
+        return compute_range<kPlain>(*g, begin, end, memory);
+      case kScaled:
+        return compute_range<kScaled>(*g, begin, end, memory);
+      case kZeroed:
+        return compute_range<kZeroed>(*g, begin, end, memory);
+    }
+  }
+
+ private:
+  static constexpr int64_t kThinChunk = 512;
+
+  // Row tiles are grouped into row blocks, panels into column blocks.
+  struct Units {
+    EvenCut rows;     // of tiles
+    EvenCut columns;  // of panels
+  };
+
+  static bool is_thin(const SgCpuGemm& g) { return g.m <= kDotRows && !g.batch_invariant; }
+  static int64_t panels(const SgCpuGemm& g) { return ceil_div(g.n, kGroup); }
+  static EvenCut tiles(const SgCpuGemm& g) {
+    return EvenCut::of_at_most(g.m, is_thin(g) ? kDotRows : kTileRows);
+  }
+  static const float* rows_of(const SgCpuGemm& g, int64_t batch, int64_t m) {
+    return static_cast<const float*>(g.workspace) + (batch * g.m + m) * g.k;
+  }
+
+  // Enough units for a few threads to share, from the sizes alone: first fewer panels a unit, then fewer
+  // rows.
+  static Units units(const SgCpuGemm& g) {
+    constexpr int64_t kEnough = 16;
+    int64_t unit_panels = Blocking::kUnitPanels;
+    int64_t unit_tiles = Blocking::kBlockRows / kTileRows;
+    const int64_t all_tiles = tiles(g).count;
+    const auto count = [&] {
+      return g.batch * ceil_div(panels(g), unit_panels) * ceil_div(all_tiles, unit_tiles);
+    };
+    while (unit_panels > 1 && count() < kEnough) {
+      unit_panels /= 2;
+    }
+    while (unit_tiles > 2 && count() < kEnough) {
+      unit_tiles /= 2;
+    }
+    return {EvenCut::of_at_most(all_tiles, unit_tiles), EvenCut::of_at_most(panels(g), unit_panels)};
+  }
+
+  static void prepare_range(const SgCpuGemm& g, int64_t begin, int64_t end, float* scratch) {
+    const EvenCut cut = tiles(g);
+    const int64_t chunks = ceil_div(g.k, kRowChunk);
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t k0 = unit % chunks * kRowChunk;
+      const int64_t tile = unit / chunks % cut.count;
+      const int64_t batch = unit / chunks / cut.count;
+      const int64_t m = cut.begin(tile);
+      float* panel = static_cast<float*>(g.workspace) + (batch * g.m + m) * g.k;
+      prepare_rows(RowDecoder(g, batch), m, cut.size(tile), k0, least(k0 + kRowChunk, g.k), panel, scratch);
+    }
+  }
+
+  template <WeightMode kMode>
+  static void compute_range(const SgCpuGemm& g, int64_t begin, int64_t end, uint8_t* scratch) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      if (is_thin(g)) {
+        compute_thin<kMode>(g, unit, scratch);
+      } else {
+        compute_block<kMode>(g, unit, scratch);
+      }
+    }
+  }
+
+  static int64_t block_scratch(const SgCpuGemm& g) {
+    const int64_t chunk = least(Blocking::kChunk, g.k);
+    const Units u = units(g);
+    const int64_t rows = u.rows.size(0) * tiles(g).size(0);
+    return Weights<kBType>::scratch_bytes(g, chunk) + chunk * kGroup * 4 +
+           u.columns.size(0) * rows * kGroup * 4;
+  }
+
+  // Units run down the rows of one column block first, while its weights are in cache.
+  template <WeightMode kMode>
+  static void compute_block(const SgCpuGemm& g, int64_t unit, uint8_t* scratch) {
+    const Units u = units(g);
+    const EvenCut cut = tiles(g);
+    const int64_t row_block = unit % u.rows.count;
+    const int64_t column_block = unit / u.rows.count % u.columns.count;
+    const int64_t batch = unit / u.rows.count / u.columns.count;
+    const int64_t tile0 = u.rows.begin(row_block), tile1 = u.rows.begin(row_block + 1);
+    const int64_t panel0 = u.columns.begin(column_block), panel1 = u.columns.begin(column_block + 1);
+    const int64_t row0 = cut.begin(tile0), rows = cut.begin(tile1) - row0;
+
+    const Weights<kBType> weights(g, batch);
+    const int64_t chunk = least(Blocking::kChunk, g.k);
+    const PanelScratch space = Weights<kBType>::carve(g, chunk, scratch);
+    float* const b = reinterpret_cast<float*>(scratch + Weights<kBType>::scratch_bytes(g, chunk));
+    float* const sums = b + chunk * kGroup;
+    for (int64_t k0 = 0; k0 < g.k; k0 += chunk) {
+      const int64_t k1 = least(k0 + chunk, g.k);
+      for (int64_t panel = panel0; panel < panel1; ++panel) {
+        decode_block<kBType, kMode>(weights.block(panel, k0, k1, space), k0, k1, weights.block_k(), b);
+        for (int64_t tile = tile0; tile < tile1; ++tile) {
+          const int64_t m = cut.begin(tile);
+          const int size = static_cast<int>(cut.size(tile));
+          float* const c = sums + ((panel - panel0) * rows + m - row0) * kGroup;
+          run_tile(size, {rows_of(g, batch, m) + k0 * size, b, c, k1 - k0, k0 == 0});
+          if (k1 == g.k) {
+            finish(g, batch, m, size, panel, c);
+          }
+        }
+      }
+    }
+  }
+
+  static void finish(const SgCpuGemm& g, int64_t batch, int64_t m, int rows, int64_t panel,
+                     const float* sums) {
+    const int64_t n = panel * kGroup;
+    write_block(g, {batch, m, n, rows, static_cast<int>(least(g.n - n, kGroup))}, sums, kGroup);
+  }
+
+  // Panels of one M <= 4 unit.
+  static int64_t thin_panels(const SgCpuGemm& g) {
+    const int64_t most = dot_slices(g.m) / kSlicesPerPanel;
+    return most > 1 ? most : 1;
+  }
+
+  static int64_t thin_scratch(const SgCpuGemm& g) {
+    const int64_t chunk = least(kThinChunk, g.k);
+    return thin_panels(g) * (Weights<kBType>::scratch_bytes(g, chunk) + g.m * kGroup * 4);
+  }
+
+  template <WeightMode kMode>
+  static void compute_thin(const SgCpuGemm& g, int64_t unit, uint8_t* scratch) {
+    const int64_t groups = ceil_div(panels(g), thin_panels(g));
+    const int64_t batch = unit / groups;
+    const int64_t panel0 = unit % groups * thin_panels(g);
+    const int count = static_cast<int>(least(panels(g) - panel0, thin_panels(g)));
+    const int rows = static_cast<int>(g.m);
+
+    const Weights<kBType> weights(g, batch);
+    const int64_t chunk = least(kThinChunk, g.k);
+    const int64_t space = Weights<kBType>::scratch_bytes(g, chunk);
+    float* const sums = reinterpret_cast<float*>(scratch + count * space);
+    for (int64_t i = 0; i < count * rows * kGroup; i += kLanes) {
+      store(sums + i, zero());
+    }
+    for (int64_t k0 = 0; k0 < g.k; k0 += chunk) {
+      const int64_t k1 = least(k0 + chunk, g.k);
+      PanelBlock blocks[kMaxSlices];
+      for (int p = 0; p < count; ++p) {
+        blocks[p] = weights.block(panel0 + p, k0, k1, Weights<kBType>::carve(g, chunk, scratch + p * space));
+      }
+      DotJob job = {};
+      job.a = rows_of(g, batch, 0) + k0 * rows;
+      job.k0 = k0;
+      job.k1 = k1;
+      job.block_k = weights.block_k();
+      run_slices<kMode>(blocks, count, rows, sums, job);
+    }
+    for (int p = 0; p < count; ++p) {
+      finish(g, batch, 0, rows, panel0 + p, sums + p * rows * kGroup);
+    }
+  }
+
+  // All slices of `count` panels, as many at a time as there are registers for.
+  template <WeightMode kMode>
+  static void run_slices(const PanelBlock* blocks, int count, int rows, float* sums, DotJob& job) {
+    const int all = count * kSlicesPerPanel;
+    for (int first = 0; first < all;) {
+      int size = dot_slices(rows);
+      while (size > all - first) {
+        size /= 2;
+      }
+      for (int s = 0; s < size; ++s) {
+        const int panel = (first + s) / kSlicesPerPanel;
+        const int column = (first + s) % kSlicesPerPanel * kSliceColumns;
+        job.slices[s] = blocks[panel];
+        job.slices[s].codes += column * storage_bytes(kBType);
+        job.columns[s] = column;
+        job.sums[s] = sums + panel * rows * kGroup + column;
+      }
+      run_dot<kBType, kMode>(rows, size, job);
+      first += size;
+    }
+  }
+};
+
+}  // namespace SG_CPU_ISA
+}  // namespace scalegemm_kernel
+
+#endif  // SCALEGEMM_KERNELS_CPU_F32_GEMM_H_

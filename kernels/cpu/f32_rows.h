@@ -1,0 +1,139 @@
+// A for the f32 kernels: decoded once a call into f32 row panels in the shared workspace, scale, zero point
+// and global scale folded in:
+//
+//   value = (code - zero) * (scale * global)          panel of `rows` rows: [k][rows] f32
+//
+// M rows are cut into ceil(M / most) tiles whose sizes differ by at most one (M = 16 gives 8 + 8 for 14-row
+// tiles, not 14 + 2), the larger ones first. The panel of a tile that begins at row m starts at m*K floats,
+// so the workspace of a batch is exactly M*K floats.
+#ifndef SCALEGEMM_KERNELS_CPU_F32_ROWS_H_
+#define SCALEGEMM_KERNELS_CPU_F32_ROWS_H_
+
+#include "cpu/weights.h"
+
+namespace scalegemm_kernel {
+inline namespace SG_CPU_ISA {
+
+// The cut of `total` into `count` parts of sizes that differ by at most one.
+struct EvenCut {
+  int64_t total, count;
+
+  static EvenCut of_at_most(int64_t total, int64_t most) { return {total, ceil_div(total, most)}; }
+  int64_t begin(int64_t part) const {
+    const int64_t extra = total % count;
+    return part * (total / count) + least(part, extra);
+  }
+  int64_t size(int64_t part) const { return begin(part + 1) - begin(part); }
+};
+
+// One row of A, k in [k0, k0 + kRowChunk) at most, as f32 with scales applied.
+constexpr int64_t kRowChunk = 1024;
+
+class RowDecoder {
+ public:
+  RowDecoder(const SgCpuGemm& g, int64_t batch) : a_(g.a), k_(g.k), batch_(batch), type_(g.a.dtype) {
+    decode_ = find_decode_group(type_);
+    per_element_ = is_4bit(type_) ? 2 : 1;
+    size_ = storage_bytes(type_);
+    const bool blocks = a_.scale.data || a_.zero.data;
+    block_k_ = blocks && a_.scale.block_k >= 1 ? a_.scale.block_k : k_;
+    block_r_ = a_.scale.block_r >= 1 ? a_.scale.block_r : g.m;
+    global_ = a_.global_scale ? *a_.global_scale : 1.0f;
+  }
+
+  // out holds kRowChunk + 2*kGroup floats. k0 is even for 4-bit types.
+  void decode_row(int64_t m, int64_t k0, int64_t k1, float* out) const {
+    const uint8_t* row =
+        static_cast<const uint8_t*>(a_.data) +
+        (batch_ * a_.stride_batch + m * a_.stride_r + k0 / per_element_ * a_.stride_k) * size_;
+    const int64_t elements = ceil_div(k1 - k0, per_element_);
+    for (int64_t e = 0; e < elements; e += kGroup, out += kGroup * per_element_) {
+      const int count = static_cast<int>(least(elements - e, kGroup));
+      decode_run(row + e * a_.stride_k * size_, count, out);
+    }
+    apply_scales(m, k0, k1, out - sg_round_up(elements, kGroup) * per_element_);
+  }
+
+ private:
+  // `count` storage elements to f32 in order of k; a 4-bit pair gives two.
+  void decode_run(const uint8_t* p, int count, float* out) const {
+    alignas(64) uint8_t codes[group_bytes(SG_F32)];
+    if (count < kGroup || a_.stride_k != 1) {
+      __builtin_memset(codes, 0, sizeof(codes));
+      for (int i = 0; i < count; ++i) {
+        copy(p + i * a_.stride_k * size_, codes + i * size_);
+      }
+      p = codes;
+    }
+    if (per_element_ == 1) {
+      decode_(p, out);
+      return;
+    }
+    alignas(64) float halves[2 * kGroup];
+    decode_(p, halves);
+    for (int i = 0; i < kGroup; ++i) {
+      out[2 * i] = halves[i];
+      out[2 * i + 1] = halves[kGroup + i];
+    }
+  }
+
+  void copy(const uint8_t* from, uint8_t* to) const {
+    if (size_ == 1) {
+      *to = *from;
+    } else if (size_ == 2) {
+      copy_element<2>(from, to);
+    } else {
+      copy_element<4>(from, to);
+    }
+  }
+
+  void apply_scales(int64_t m, int64_t k0, int64_t k1, float* x) const {
+    if (!a_.scale.data && !a_.zero.data && !a_.global_scale) {
+      return;
+    }
+    for (int64_t k = k0; k < k1;) {
+      const int64_t kb = k / block_k_;
+      const int64_t end = least(k1, (kb + 1) * block_k_);
+      const float zero_point = value(a_.zero, m, kb, 0.0f);
+      const float scale = value(a_.scale, m, kb, 1.0f) * global_;
+      for (; k < end; ++k) {
+        x[k - k0] = (x[k - k0] - zero_point) * scale;
+      }
+    }
+  }
+
+  float value(const SgScale& s, int64_t m, int64_t kb, float absent) const {
+    if (!s.data) {
+      return absent;
+    }
+    const int64_t index = batch_ * s.stride_batch + m / block_r_ * s.stride_r + kb * s.stride_k;
+    return load_element(s.data, index, s.dtype);
+  }
+
+  const SgOperand& a_;
+  int64_t k_, batch_;
+  int type_, per_element_ = 1, size_ = 1;
+  DecodeGroup decode_ = nullptr;
+  int64_t block_k_ = 1, block_r_ = 1;
+  float global_ = 1.0f;
+};
+
+// Scratch of prepare_rows.
+constexpr int64_t kRowScratchBytes = (kRowChunk + 2 * kGroup) * 4;
+
+// Decodes rows [m, m+rows), k in [k0, k1) into their panel (its start at k = 0 is `panel`).
+inline void prepare_rows(const RowDecoder& decoder, int64_t m, int64_t rows, int64_t k0, int64_t k1,
+                         float* panel, float* scratch) {
+  for (int64_t i = 0; i < rows; ++i) {
+    decoder.decode_row(m + i, k0, k1, scratch);
+    float* out = panel + k0 * rows + i;
+    for (int64_t k = 0; k < k1 - k0; ++k) {
+      out[k * rows] = scratch[k];
+    }
+  }
+}
+
+}  // namespace SG_CPU_ISA
+}  // namespace scalegemm_kernel
+
+#endif  // SCALEGEMM_KERNELS_CPU_F32_ROWS_H_

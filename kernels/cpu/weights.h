@@ -1,0 +1,342 @@
+// B as the f32 kernels read it: panels of 32 columns, k outermost, with the scales of the same columns as
+// rows of 32 f32. Packed weights (SG_PANEL_K1X32) are read in place; of raw weights one block of 32 columns x
+// a chunk of k is brought into the same order in scratch, so that everything after works on one order:
+//
+//   codes    [k][32] storage elements (4-bit types: [k/2][32] bytes)
+//   scales   [k block][32] f32 = scale * global * decode_factor (decode_factor only without zero points)
+//   zeros    [k block][32] f32
+//
+// Raw codes are moved as bytes, before they are decoded: K-contiguous ones through 16-byte transposes
+// (log2(n) rounds of unpack; 1-byte codes cost one xmm shuffle per 4 codes), N-contiguous ones row by row,
+// other strides one by one. No byte outside the operand is read; columns past N are zero codes.
+#ifndef SCALEGEMM_KERNELS_CPU_WEIGHTS_H_
+#define SCALEGEMM_KERNELS_CPU_WEIGHTS_H_
+
+#include "common/panels.h"
+#include "cpu/epilogue.h"
+
+namespace scalegemm_kernel {
+inline namespace SG_CPU_ISA {
+
+SG_INLINE int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+SG_INLINE int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+template <int kSize>
+SG_INLINE __m128i unpack_low(__m128i a, __m128i b) {
+  return kSize == 1   ? _mm_unpacklo_epi8(a, b)
+         : kSize == 2 ? _mm_unpacklo_epi16(a, b)
+                      : _mm_unpacklo_epi32(a, b);
+}
+template <int kSize>
+SG_INLINE __m128i unpack_high(__m128i a, __m128i b) {
+  return kSize == 1   ? _mm_unpackhi_epi8(a, b)
+         : kSize == 2 ? _mm_unpackhi_epi16(a, b)
+                      : _mm_unpackhi_epi32(a, b);
+}
+
+// A square of T x T elements of kSize bytes, T = 16/kSize: out row i is column i of the rows at `in`.
+template <int kSize>
+SG_INLINE void transpose_square(const uint8_t* in, int64_t in_stride, uint8_t* out, int64_t out_stride) {
+  constexpr int kT = 16 / kSize;
+  __m128i x[kT], y[kT];
+#pragma GCC unroll 16
+  for (int i = 0; i < kT; ++i) {
+    x[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i * in_stride));
+  }
+#pragma GCC unroll 4
+  for (int step = 1; step < kT; step *= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kT / 2; ++i) {
+      y[2 * i] = unpack_low<kSize>(x[i], x[i + kT / 2]);
+      y[2 * i + 1] = unpack_high<kSize>(x[i], x[i + kT / 2]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kT; ++i) {
+      x[i] = y[i];
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kT; ++i) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i * out_stride), x[i]);
+  }
+}
+
+template <int kSize>
+inline void copy_element(const uint8_t* from, uint8_t* to) {
+  __builtin_memcpy(to, from, kSize);
+}
+
+// A block of raw storage elements: columns n .. n+columns (<= 32), `count` elements along k, at `data` =
+// the first of them; strides in bytes.
+struct RawBlock {
+  const uint8_t* data;
+  int64_t column_stride, k_stride;
+  int columns;
+  int64_t count;
+};
+
+// K-contiguous elements: full squares straight from memory, what is left through a padded copy.
+template <int kSize>
+inline void gather_k_contiguous(const RawBlock& b, uint8_t* out) {
+  constexpr int kT = 16 / kSize;
+  constexpr int64_t kRow = kGroup * kSize;
+  for (int c = 0; c < kGroup; c += kT) {
+    const int columns = static_cast<int>(least(b.columns - c, kT));
+    for (int64_t k = 0; k < b.count; k += kT) {
+      const int depth = static_cast<int>(least(b.count - k, kT));
+      uint8_t* to = out + k * kRow + c * kSize;
+      const uint8_t* from = b.data + c * b.column_stride + k * kSize;
+      if (columns == kT && depth == kT) {
+        transpose_square<kSize>(from, b.column_stride, to, kRow);
+        continue;
+      }
+      alignas(16) uint8_t copy[16 * kT] = {};
+      alignas(16) uint8_t turned[16 * kT];
+      for (int i = 0; i < columns; ++i) {
+        __builtin_memcpy(copy + 16 * i, from + i * b.column_stride, static_cast<size_t>(depth * kSize));
+      }
+      transpose_square<kSize>(copy, 16, turned, 16);
+      for (int i = 0; i < depth; ++i) {
+        __builtin_memcpy(to + i * kRow, turned + 16 * i, 16);
+      }
+    }
+  }
+}
+
+template <int kSize>
+inline void gather(const RawBlock& b, uint8_t* out) {
+  constexpr int64_t kRow = kGroup * kSize;
+  if (b.k_stride == kSize) {
+    gather_k_contiguous<kSize>(b, out);
+    return;
+  }
+  for (int64_t k = 0; k < b.count; ++k) {
+    const uint8_t* from = b.data + k * b.k_stride;
+    uint8_t* to = out + k * kRow;
+    if (b.column_stride == kSize && b.columns == kGroup) {
+      __builtin_memcpy(to, from, kRow);
+      continue;
+    }
+    for (int c = 0; c < b.columns; ++c) {
+      copy_element<kSize>(from + c * b.column_stride, to + c * kSize);
+    }
+    for (int c = b.columns; c < kGroup; ++c) {
+      __builtin_memset(to + c * kSize, 0, kSize);
+    }
+  }
+}
+
+// How a decoded code becomes a value: v, v*s, or (v*decode_factor - z)*s.
+enum WeightMode { kPlain = 0, kScaled = 1, kZeroed = 2 };
+
+// One panel, k in [k0, k1) of one chunk. Row j of scales and zeros serves k block k0/block_k + j; null where
+// the mode has none.
+struct PanelBlock {
+  const uint8_t* codes;
+  const float* scales;
+  const float* zeros;
+};
+
+// Scratch of one PanelBlock, in bytes from its start.
+struct PanelScratch {
+  uint8_t* codes;
+  float* scales;
+  float* zeros;
+};
+
+template <int kType>
+class Weights {
+ public:
+  Weights(const SgCpuGemm& g, int64_t batch) : b_(g.b), n_(g.n), k_(g.k), batch_(batch) {
+    const int64_t given = b_.scale.block_k;
+    block_k_ = given >= 1 && has_blocks(g) ? given : g.k;
+    block_r_ = b_.scale.block_r >= 1 ? b_.scale.block_r : g.n;
+    k_blocks_ = ceil_div(k_, block_k_);
+    global_ = b_.global_scale ? *b_.global_scale : 1.0f;
+    mode_ = mode(g);
+  }
+
+  static WeightMode mode(const SgCpuGemm& g) {
+    if (g.b.zero.data) {
+      return kZeroed;
+    }
+    return g.b.scale.data || g.b.global_scale || decode_factor(kType) != 1.0f ? kScaled : kPlain;
+  }
+  WeightMode mode() const { return mode_; }
+  int64_t block_k() const { return block_k_; }
+
+  // Bytes of scratch for a chunk of `chunk` k: codes (raw weights only), scales, zeros, each a multiple
+  // of 64.
+  static int64_t scratch_bytes(const SgCpuGemm& g, int64_t chunk) {
+    return code_bytes(g, chunk) + 2 * row_bytes(g, chunk);
+  }
+  static PanelScratch carve(const SgCpuGemm& g, int64_t chunk, uint8_t* memory) {
+    float* scales = reinterpret_cast<float*>(memory + code_bytes(g, chunk));
+    float* zeros = reinterpret_cast<float*>(memory + code_bytes(g, chunk) + row_bytes(g, chunk));
+    return {memory, scales, zeros};
+  }
+
+  // k0 is even for 4-bit types.
+  PanelBlock block(int64_t panel, int64_t k0, int64_t k1, const PanelScratch& scratch) const {
+    PanelBlock out = {scratch.codes, nullptr, nullptr};
+    constexpr int kBits = is_4bit(kType) ? 4 : 8 * storage_bytes(kType);
+    const int64_t first = batch_ * b_.stride_batch * storage_bytes(kType);
+    const uint8_t* data = static_cast<const uint8_t*>(b_.data) + first;
+    if (b_.packed) {
+      out.codes = data + panel * sg_panel_bytes(SG_PANEL_K1X32, kBits, k_) + k0 * kGroup * kBits / 8;
+    } else {
+      gather_codes(data, panel, k0, k1, scratch.codes);
+    }
+    if (mode_ != kPlain) {
+      fill_rows(b_.scale, panel, k0, k1, 1.0f, scratch.scales);
+      const float factor = mode_ == kScaled ? decode_factor(kType) : 1.0f;
+      const int64_t count = ((k1 - 1) / block_k_ - k0 / block_k_ + 1) * kGroup;
+      for (int64_t i = 0; i < count; i += kLanes) {
+        const F s = mul(load(scratch.scales + i), set1(global_));
+        store(scratch.scales + i, mul(s, set1(factor)));
+      }
+      out.scales = scratch.scales;
+    }
+    if (mode_ == kZeroed) {
+      fill_rows(b_.zero, panel, k0, k1, 0.0f, scratch.zeros);
+      out.zeros = scratch.zeros;
+    }
+    return out;
+  }
+
+ private:
+  static bool has_blocks(const SgCpuGemm& g) { return g.b.scale.data || g.b.zero.data; }
+
+  static int64_t code_bytes(const SgCpuGemm& g, int64_t chunk) {
+    return g.b.packed ? 0 : sg_round_up(chunk, 16) * group_bytes(kType);
+  }
+  static int64_t row_bytes(const SgCpuGemm& g, int64_t chunk) {
+    const int64_t block = g.b.scale.block_k >= 1 && has_blocks(g) ? g.b.scale.block_k : g.k;
+    return (chunk / block + 2) * kGroup * 4;
+  }
+
+  void gather_codes(const uint8_t* data, int64_t panel, int64_t k0, int64_t k1, uint8_t* out) const {
+    constexpr int kSize = storage_bytes(kType);
+    constexpr int kPerElement = is_4bit(kType) ? 2 : 1;
+    const int64_t n0 = panel * kGroup;
+    const int64_t e0 = k0 / kPerElement;
+    const RawBlock raw = {data + (n0 * b_.stride_r + e0 * b_.stride_k) * kSize, b_.stride_r * kSize,
+                          b_.stride_k * kSize, static_cast<int>(least(n_ - n0, kGroup)),
+                          ceil_div(k1, kPerElement) - e0};
+    gather<kSize>(raw, out);
+  }
+
+  // Rows of 32 f32 from a scale or zero matrix, for the k blocks that [k0, k1) touches.
+  void fill_rows(const SgScale& s, int64_t panel, int64_t k0, int64_t k1, float absent, float* out) const {
+    const int64_t n0 = panel * kGroup;
+    const int columns = static_cast<int>(least(n_ - n0, kGroup));
+    const int64_t base = batch_ * s.stride_batch;
+    for (int64_t kb = k0 / block_k_; kb <= (k1 - 1) / block_k_; ++kb, out += kGroup) {
+      if (!s.data) {
+        fill(out, absent);
+      } else if (b_.packed) {
+        load_row(s.data, base + (panel * k_blocks_ + kb) * kGroup, 1, kGroup, s.dtype, out);
+      } else if (block_r_ == 1) {
+        load_row(s.data, base + n0 * s.stride_r + kb * s.stride_k, s.stride_r, columns, s.dtype, out);
+      } else if (n0 / block_r_ == (n0 + columns - 1) / block_r_) {
+        fill(out, load_element(s.data, base + n0 / block_r_ * s.stride_r + kb * s.stride_k, s.dtype));
+      } else {
+        fill(out, 0.0f);
+        for (int c = 0; c < columns; ++c) {
+          out[c] = load_element(s.data, base + (n0 + c) / block_r_ * s.stride_r + kb * s.stride_k, s.dtype);
+        }
+      }
+    }
+  }
+
+  static void fill(float* out, float x) {
+    for (int i = 0; i < kGroup; i += kLanes) {
+      store(out + i, set1(x));
+    }
+  }
+
+  const SgOperand& b_;
+  int64_t n_, k_, batch_;
+  int64_t block_k_, block_r_, k_blocks_;
+  float global_;
+  WeightMode mode_;
+};
+
+// The vectors of scale and zero of one k block, and what they make of a decoded code.
+template <int kType, WeightMode kMode, int kCount>
+struct BlockScale {
+  F scale[kMode == kPlain ? 1 : kCount], shift[kMode == kZeroed ? kCount : 1];
+
+  // Row `row` of the block, from column `column`.
+  SG_INLINE BlockScale(const PanelBlock& b, int64_t row, int column) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) {
+      if constexpr (kMode != kPlain) {
+        scale[i] = load(b.scales + row * kGroup + column + i * kLanes);
+      }
+      if constexpr (kMode == kZeroed) {
+        shift[i] = load(b.zeros + row * kGroup + column + i * kLanes);
+      }
+    }
+  }
+  // The decoded code without its scale (and decode_factor, where the scale holds it).
+  SG_INLINE F shifted(F v, int i) const {
+    if constexpr (kMode == kZeroed) {
+      const F exact = decode_factor(kType) == 1.0f ? v : mul(v, set1(decode_factor(kType)));
+      return sub(exact, shift[i]);
+    } else {
+      return v;
+    }
+  }
+  SG_INLINE F apply(F v, int i) const {
+    if constexpr (kMode == kPlain) {
+      return v;
+    } else {
+      return mul(shifted(v, i), scale[i]);
+    }
+  }
+};
+
+// Decodes one block: out[(k - k0)*32 + column], f32.
+template <int kType, WeightMode kMode>
+inline void decode_block(const PanelBlock& b, int64_t k0, int64_t k1, int64_t block_k, float* out) {
+  constexpr int kStep = is_4bit(kType) ? 2 : 1;
+  const uint8_t* codes = b.codes;
+  int64_t row = 0;
+  for (int64_t k = k0; k < k1; ++row) {
+    const int64_t end = least(k1, (k / block_k + 1) * block_k);
+    const BlockScale<kType, kMode, kVecs> s(b, row, 0);
+    if (kStep == 2 && k % 2 == 1) {  // the block begins between the two codes of a byte
+      const auto x = decode<kType, kVecs>(codes);
+#pragma GCC unroll 4
+      for (int i = 0; i < kVecs; ++i) {
+        store(out + i * kLanes, s.apply(x.v[(kStep - 1) * kVecs + i], i));
+      }
+      ++k, out += kGroup, codes += kGroup;
+    }
+    for (; k + kStep <= end; k += kStep, out += kStep * kGroup, codes += group_bytes(kType)) {
+      const auto x = decode<kType, kVecs>(codes);
+#pragma GCC unroll 8
+      for (int i = 0; i < kStep * kVecs; ++i) {
+        store(out + i * kLanes, s.apply(x.v[i], i % kVecs));
+      }
+    }
+    if (kStep == 2 && k < end) {  // or ends there
+      const auto x = decode<kType, kVecs>(codes);
+#pragma GCC unroll 4
+      for (int i = 0; i < kVecs; ++i) {
+        store(out + i * kLanes, s.apply(x.v[i], i));
+      }
+      ++k, out += kGroup;
+    }
+  }
+}
+
+}  // namespace SG_CPU_ISA
+}  // namespace scalegemm_kernel
+
+#endif  // SCALEGEMM_KERNELS_CPU_WEIGHTS_H_

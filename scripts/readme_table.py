@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Writes the measured tables of README.md from results/cpu/*.csv.
+
+usage: readme_table.py [--check]
+
+The text between "<!-- cpu-table -->" and "<!-- /cpu-table -->" is replaced. --check changes nothing and fails when
+README.md is not what the files say.
+"""
+
+import csv
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- cpu-table -->", "<!-- /cpu-table -->"
+
+# Rows of the table: scheme as in the CSV.
+SCHEMES = ["none:a=f32", "none", "rowcol", "abquant:bn=128", "mxfp8", "bquant:g=32", "mx-weight", "int8",
+           "bquant:a=int8,g=32", "mxfp4", "nvfp4"]
+# Columns: name in the suite, and what the reader sees.
+SHAPES = [("decode_4k", "M = 1"), ("batch16", "M = 16"), ("batch128", "M = 128"), ("prefill512", "M = 512")]
+
+
+def read(path):
+    """The first comment line and the rows of a CSV file."""
+    lines = path.read_text().splitlines()
+    comments = [line for line in lines if line.startswith("#")]
+    return comments[0].lstrip("# ") if comments else "", list(csv.DictReader(l for l in lines if l[:1] != "#"))
+
+
+def bench_table(path):
+    about, rows = read(path)
+    cells = {(row["scheme"], row["name"]): row for row in rows}
+    schemes = [scheme for scheme in SCHEMES if any((scheme, name) in cells for name, _ in SHAPES)]
+    lines = [f"N = K = 4096, weights packed, operands cold; GOP/s (share of the measured ceiling). {about}.", "",
+             "| scheme | " + " | ".join(title for _, title in SHAPES) + " |",
+             "|---|" + "---:|" * len(SHAPES)]
+    for scheme in schemes:
+        line = [f"`{scheme}`"]
+        for name, _ in SHAPES:
+            row = cells.get((scheme, name))
+            good = row is not None and row["verified"] == "yes"
+            line.append(f"{float(row['gops']):.0f} ({100 * float(row['share_of_ceiling']):.0f} %)" if good else "-")
+        lines.append("| " + " | ".join(line) + " |")
+    return lines
+
+
+def evaluate_table(path):
+    about, rows = read(path)
+    ms = sorted({int(row["m"]) for row in rows})
+    schemes = list(dict.fromkeys(row["scheme"] for row in rows))
+    time = {}
+    for row in rows:
+        key = (row["scheme"], int(row["m"]))
+        time[key] = time.get(key, 0) + float(row["median_us"]) * int(row["count"])
+    lines = [f"all-MiniLM-L6-v2, every linear layer, speed relative to f32 in the same run. {about}.", "",
+             "| scheme | bits/weight | SQNR dB | error/bound | " + " | ".join(f"M = {m}" for m in ms) + " |",
+             "|---|---:|---:|---:|" + "---:|" * len(ms)]
+    for scheme in schemes:
+        mine = [row for row in rows if row["scheme"] == scheme]
+        if any(row["verified"] != "yes" for row in mine):
+            continue
+        weights = [int(row["count"]) * int(row["n"]) * int(row["k"]) for row in mine]
+        bits = sum(float(row["bits_per_weight"]) * w for row, w in zip(mine, weights)) / sum(weights)
+        sqnr = min(float(row["sqnr_db"]) for row in mine)
+        worst = max(float(row["worst_error_over_bound"]) for row in mine)
+        speeds = [f"{time[(schemes[0], m)] / time[(scheme, m)]:.2f}x" for m in ms]
+        quality = "exact" if sqnr == float("inf") else f"{sqnr:.1f}"
+        lines.append(f"| `{scheme}` | {bits:.2f} | {quality} | {worst:.2f} | " + " | ".join(speeds) + " |")
+    return lines
+
+
+def main():
+    if len(sys.argv) > 2 or (len(sys.argv) == 2 and sys.argv[1] != "--check"):
+        sys.exit(__doc__)
+    results = ROOT / "results" / "cpu"
+    lines = []
+    for path in sorted(results.glob("bench_*.csv")):
+        lines += ["", *bench_table(path)]
+    if (results / "evaluate.csv").is_file():
+        lines += ["", *evaluate_table(results / "evaluate.csv")]
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    if BEGIN not in text or END not in text:
+        sys.exit(f"error: README.md: needed the marks {BEGIN} and {END}")
+    head, rest = text.split(BEGIN, 1)
+    new = head + BEGIN + "\n" + "\n".join(lines).strip() + "\n\n" + END + rest.split(END, 1)[1]
+    if len(sys.argv) == 2:
+        sys.exit(0 if new == text else "error: README.md is not up to date; run scripts/readme_table.py")
+    readme.write_text(new)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+#include "dispatch/dispatch.h"
+
+#include <algorithm>
+
+#include "arch/cpu_family.h"
+#include "arch/legal.h"
+#include "spec/scheme.h"
+
+namespace scalegemm::dispatch {
+namespace {
+
+using spec::CpuDesc;
+using spec::Decline;
+using spec::KernelSpec;
+using spec::Packing;
+using spec::Problem;
+using spec::TargetRates;
+
+// "i8dot on avx512": what declines when a family has no kernel for the problem's B.
+std::string family_name(const arch::CpuFamily& family) {
+  return fmt::format("{} on {}", spec::to_string(family.pipeline), spec::target_name(family.target));
+}
+
+std::string type_names(std::span<const num::DType> types) {
+  std::string text;
+  for (num::DType type : types) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", num::name(type));
+  }
+  return text;
+}
+
+// The kernel of a family for the problem's B joins the candidates or the declines.
+void judge(const arch::CpuFamily& family, const TargetRates& rates, const CpuDesc& cpu, Explanation& out) {
+  const Problem& p = out.problem;
+  if (std::find(family.b_types.begin(), family.b_types.end(), p.b.type) == family.b_types.end()) {
+    out.declines.push_back({family_name(family),
+                            fmt::format("{}: type of B", spec::to_string(family.pipeline)),
+                            type_names(family.b_types), std::string(num::name(p.b.type))});
+    return;
+  }
+  const KernelSpec spec = arch::make_spec(family, p.b.type);
+  if (std::optional<Decline> decline = arch::cpu_declines(spec, p)) {
+    decline->kernel = spec::name(spec);
+    out.declines.push_back(std::move(*decline));
+    return;
+  }
+  Problem ranked = p;
+  ranked.m = p.batch_invariant ? kRankRows : p.m;
+  out.candidates.push_back(
+      {spec, spec::name(spec), predict(spec, ranked, rates.rates, cpu.cores), std::nullopt});
+}
+
+// Wider targets come first among equals: they are last in the description.
+void enumerate(const CpuDesc& cpu, Explanation& out) {
+  for (auto rates = cpu.targets.rbegin(); rates != cpu.targets.rend(); ++rates) {
+    for (const arch::CpuFamily& family : arch::kCpuFamilies) {
+      if (family.target == rates->target) {
+        judge(family, *rates, cpu, out);
+      }
+    }
+  }
+  std::stable_sort(out.candidates.begin(), out.candidates.end(), [](const Candidate& x, const Candidate& y) {
+    return x.cost->total_us < y.cost->total_us;
+  });
+}
+
+// The candidate that a tuned row names, or why it is none.
+Status use_tuned(const TunedRow& row, const CpuDesc& cpu, Explanation& out) {
+  const auto named = std::find_if(out.candidates.begin(), out.candidates.end(),
+                                  [&row](const Candidate& c) { return c.name == row.kernel; });
+  if (named != out.candidates.end()) {
+    named->tuned_us = row.us;
+    std::rotate(out.candidates.begin(), named, named + 1);
+    return ok_status();
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const KernelSpec spec, spec::parse(row.kernel));
+  SCALEGEMM_RETURN_IF_ERROR(arch::legal(spec));
+  const auto rates = std::find_if(cpu.targets.begin(), cpu.targets.end(),
+                                  [&spec](const TargetRates& t) { return t.target == spec.target; });
+  if (rates == cpu.targets.end()) {
+    return unsupported("needed a target of this device; given {}", spec::target_name(spec.target));
+  }
+  if (const std::optional<Decline> decline = arch::cpu_declines(spec, out.problem)) {
+    return unsupported("{}", to_string(*decline));
+  }
+  // A legal variant that is not in the tables of the library's own kernels: another K block, for example.
+  Candidate tuned{spec, row.kernel, predict(spec, out.problem, rates->rates, cpu.cores), row.us};
+  out.candidates.insert(out.candidates.begin(), std::move(tuned));
+  return ok_status();
+}
+
+Status overlay(const Options& options, const CpuDesc& cpu, Explanation& out) {
+  if (options.tuned == nullptr) {
+    return ok_status();
+  }
+  Problem keyed = out.problem;
+  keyed.m = keyed.batch_invariant ? kRankRows : keyed.m;
+  const TunedRow* row = options.tuned->find(keyed, cpu.targets.back().target, cpu.name);
+  if (row == nullptr) {
+    return ok_status();
+  }
+  const Status used = use_tuned(*row, cpu, out).with_context(fmt::format("tuned kernel {}", row->kernel));
+  if (!used.ok() && options.strictness == Strictness::kStrict) {
+    return used;
+  }
+  if (!used.ok()) {
+    out.notes.push_back(used.message() + "; ranked by the model instead");
+  }
+  return ok_status();
+}
+
+// A GPU kernel's relative time: padded multiply-adds over the instruction's rate, and what its tiles read.
+double relative_work(const KernelSpec& s, const Problem& p) {
+  const auto tiles = [](int64_t extent, int tile) { return static_cast<double>((extent + tile - 1) / tile); };
+  const int rows = s.swap_ab ? s.tile.n : s.tile.m;
+  const int columns = s.swap_ab ? s.tile.m : s.tile.n;
+  const double area = tiles(p.m, rows) * rows * tiles(p.n, columns) * columns;
+  const arch::Instruction& instruction = *arch::instruction_of(s);
+  const double per_k = 1.0 / instruction.shape.k;  // where no rate is known: instructions a tile
+  const double compute = instruction.rate > 0 ? 1.0 / instruction.rate : per_k / 64;
+  const double traffic = (1.0 / rows + 1.0 / columns) / 128;
+  return area * (compute + traffic);
+}
+
+Explanation empty_explanation(const Problem& problem, std::string device) {
+  Explanation out;
+  out.problem = problem;
+  out.device = std::move(device);
+  return out;
+}
+
+void enumerate_gpu(spec::Target target, Explanation& out) {
+  for (const KernelSpec& spec : arch::gpu_candidates(target, out.problem)) {
+    std::optional<Decline> decline = arch::illegal(spec);
+    if (!decline) {
+      decline = arch::gpu_declines(spec, out.problem);
+    }
+    if (decline) {
+      decline->kernel = spec::name(spec);
+      out.declines.push_back(std::move(*decline));
+    } else {
+      out.candidates.push_back({spec, spec::name(spec), std::nullopt, std::nullopt});
+    }
+  }
+  if (out.candidates.empty() && out.declines.empty()) {
+    out.declines.push_back(
+        {std::string(spec::target_name(target)), "instruction",
+         "operand types that one of its matrix instructions multiplies",
+         fmt::format("{} x {}", num::name(out.problem.a.type), num::name(out.problem.b.type))});
+  }
+  const Problem& p = out.problem;
+  std::stable_sort(out.candidates.begin(), out.candidates.end(),
+                   [&p](const Candidate& x, const Candidate& y) {
+                     return relative_work(x.spec, p) < relative_work(y.spec, p);
+                   });
+}
+
+}  // namespace
+
+Result<spec::Packing> choose_packing(const Problem& problem, const CpuDesc& cpu) {
+  Problem raw = problem;
+  raw.b_packing = Packing::kRaw;
+  raw.m = kRankRows;
+  SCALEGEMM_ASSIGN_OR_RETURN(const Candidate best, choose(raw, cpu));
+  return best.spec.packed;
+}
+
+Result<Explanation> explain(const Problem& problem, const CpuDesc& cpu, const Options& options) {
+  SCALEGEMM_RETURN_IF_ERROR(validate(problem));
+  if (cpu.targets.empty()) {
+    return make_error(Code::kNoDevice, "device {}: needed a processor that runs {}; given none of them",
+                      cpu.name, spec::target_name(spec::Target::kX86V3));
+  }
+  Explanation out = empty_explanation(problem, cpu.name);
+  if (problem.b_packing == Packing::kChosen) {
+    SCALEGEMM_ASSIGN_OR_RETURN(out.problem.b_packing, choose_packing(problem, cpu));
+  }
+  out.signature = signature(out.problem);
+  enumerate(cpu, out);
+  SCALEGEMM_RETURN_IF_ERROR(overlay(options, cpu, out));
+  return out;
+}
+
+Result<Candidate> choose(const Problem& problem, const CpuDesc& cpu, const Options& options) {
+  SCALEGEMM_ASSIGN_OR_RETURN(Explanation explanation, explain(problem, cpu, options));
+  if (!explanation.candidates.empty()) {
+    return std::move(explanation.candidates.front());
+  }
+  std::string reasons;
+  for (const Decline& decline : explanation.declines) {
+    reasons += "\n  " + to_string(decline);
+  }
+  return unsupported("no kernel of {} takes {}:{}", explanation.device, explanation.signature, reasons);
+}
+
+Result<Explanation> explain_target(const Problem& problem, spec::Target target, Backend backend) {
+  if (spec::is_cpu(target)) {
+    CpuDesc cpu;
+    cpu.name = spec::target_name(target);
+    // Its own kernels, and those of the level below that it also runs.
+    cpu.targets = {{spec::Target::kX86V3, {}}};
+    if (target != spec::Target::kX86V3) {
+      cpu.targets.push_back({spec::Target::kAvx512, {}});
+    }
+    if (target > spec::Target::kAvx512) {
+      cpu.targets.push_back({target, {}});
+    }
+    SCALEGEMM_ASSIGN_OR_RETURN(Explanation out, explain(problem, cpu));
+    out.notes.push_back("times are predicted from nominal rates: no device was given");
+    return out;
+  }
+  SCALEGEMM_RETURN_IF_ERROR(validate(problem));
+  Explanation out = empty_explanation(problem, std::string(spec::target_name(target)));
+  if (problem.b_packing == Packing::kChosen) {
+    out.problem.b_packing = Packing::kRaw;
+  }
+  out.signature = signature(out.problem);
+  enumerate_gpu(target, out);
+  out.notes.push_back(
+      "ordered by padded work and operand traffic; no device was given, so no times are predicted");
+  if (backend == Backend::kNotBuilt) {
+    out.notes.push_back(
+        fmt::format("the back end of {} is not built: these kernels are legal, but this library "
+                    "cannot compile or run them",
+                    spec::target_name(target)));
+  }
+  return out;
+}
+
+}  // namespace scalegemm::dispatch

@@ -1,0 +1,421 @@
+#include "runtime/runtime.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+
+#include "arch/cpu_family.h"
+#include "arch/legal.h"
+#include "base/cpu_info.h"
+#include "base/files.h"
+#include "device/cpu/launch.h"
+#include "device/cpu/probe.h"
+#include "dispatch/dispatch.h"
+#include "runtime/explain_json.h"
+#include "runtime/kernel_loader.h"
+#include "runtime/rates_file.h"
+#include "spec/target.h"
+#include "store/builtin.h"
+#include "toolchain/host_compiler.h"
+#include "toolchain/nvrtc.h"
+
+namespace scalegemm::runtime {
+namespace {
+
+using spec::Target;
+
+constexpr uint64_t kMaxTunedTable = uint64_t{64} << 20;
+constexpr const char* kCpu = "cpu";
+
+bool runs_on(Target target, const base::CpuInfo& cpu) {
+  using F = base::CpuFeature;
+  const bool v3 = cpu.has(F::kAvx2) && cpu.has(F::kFma) && cpu.has(F::kF16c) && cpu.has(F::kBmi2);
+  const bool avx512 = v3 && cpu.has(F::kAvx512f) && cpu.has(F::kAvx512bw) && cpu.has(F::kAvx512vl) &&
+                      cpu.has(F::kAvx512dq) && cpu.has(F::kAvx512vnni);
+  switch (target) {
+    case Target::kX86V3:
+      return v3;
+    case Target::kAvx512:
+      return avx512;
+    case Target::kAvx512Bf16:
+      return avx512 && cpu.has(F::kAvx512bf16);
+    case Target::kAvx512Fp16:
+      return avx512 && cpu.has(F::kAvx512bf16) && cpu.has(F::kAvx512fp16);
+    default:
+      return false;
+  }
+}
+
+// The targets of this processor up to the cap, best last.
+Result<std::vector<Target>> allowed_targets(const base::CpuInfo& cpu, const std::string& cap) {
+  std::optional<Target> last;
+  if (!cap.empty()) {
+    SCALEGEMM_ASSIGN_OR_RETURN(last, spec::parse_target(cap));
+    if (!spec::is_cpu(*last)) {
+      return invalid_argument("cpu_target: {} is no CPU target", cap);
+    }
+    if (!runs_on(*last, cpu)) {
+      return unsupported("cpu_target: {} needs instructions that this processor ({}) lacks", cap, cpu.model);
+    }
+  }
+  std::vector<Target> targets;
+  for (const spec::TargetName& row : spec::kTargets) {
+    if (row.is_cpu && runs_on(row.target, cpu) && (!last || row.target <= *last)) {
+      targets.push_back(row.target);
+    }
+  }
+  if (targets.empty()) {
+    return make_error(Code::kNoDevice, "cpu: {} has no AVX2, FMA and F16C, which every CPU kernel needs (x86-64-v3)",
+                      cpu.model);
+  }
+  return targets;
+}
+
+std::string feature_text(const base::CpuInfo& cpu) {
+  std::string text;
+  for (int i = 0; i < static_cast<int>(base::CpuFeature::kCount); ++i) {
+    const auto feature = static_cast<base::CpuFeature>(i);
+    if (cpu.has(feature)) {
+      text += text.empty() ? "" : " ";
+      text += base::name(feature);
+    }
+  }
+  return text;
+}
+
+DeviceInfo cpu_device(const base::CpuInfo& cpu, Target best) {
+  DeviceInfo device;
+  device.name = kCpu;
+  device.model = cpu.model;
+  device.target = spec::target_name(best);
+  device.features = feature_text(cpu);
+  device.cores = cpu.logical_cores;
+  device.l1_bytes = static_cast<uint64_t>(cpu.l1d_bytes);
+  device.l2_bytes = static_cast<uint64_t>(cpu.l2_bytes);
+  device.l3_bytes = static_cast<uint64_t>(cpu.l3_bytes);
+  device.memory_bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return device;
+}
+
+Status unknown_device(const std::string& name) {
+  if (name.starts_with("cuda") || name.starts_with("hip")) {
+    return make_error(Code::kNotBuilt, "device: {}: this library is built for CPUs only; give \"cpu\"", name);
+  }
+  return make_error(Code::kNoDevice, "device: needed \"cpu\", got \"{}\"", name);
+}
+
+}  // namespace
+
+struct Runtime::Impl {
+  RuntimeOptions options;
+  std::vector<DeviceInfo> devices;
+  std::vector<Target> targets;
+  std::shared_ptr<base::ThreadPool> pool;
+  std::unique_ptr<KernelLoader> loader;
+  std::optional<dispatch::TunedTable> tuned;
+  spec::CpuDesc cpu;  // without rates until described
+  std::once_flag described;
+  Status probe_status;
+
+  const spec::CpuDesc& describe();
+  dispatch::Options dispatch_options() const {
+    return {.tuned = tuned ? &*tuned : nullptr,
+            .strictness = options.strict ? dispatch::Strictness::kStrict : dispatch::Strictness::kLenient};
+  }
+  int threads(const PlanOptions& plan) const {
+    return plan.threads == 0 ? pool->threads() : std::min(plan.threads, pool->threads());
+  }
+  Result<spec::Problem> resolve(const spec::Problem& problem, const PlanOptions& options);
+  Result<dispatch::Explanation> candidates(const spec::Problem& problem, const PlanOptions& options);
+  Result<spec::KernelSpec> choose(const dispatch::Explanation& explanation, const PlanOptions& options) const;
+};
+
+// Rates are measured at the first choice, once for a machine: the disk keeps them, so that every process
+// chooses the same kernels.
+const spec::CpuDesc& Runtime::Impl::describe() {
+  std::call_once(described, [this] {
+    const std::string path = rates_path(loader->store().folder(), cpu.name);
+    std::vector<spec::TargetRates> known = read_rates(path);
+    std::vector<spec::TargetRates> rates;
+    for (const Target target : targets) {
+      const auto it = std::find_if(known.begin(), known.end(), [&](const auto& r) { return r.target == target; });
+      if (it != known.end()) {
+        rates.push_back(*it);
+      } else if (const auto probe = device::probe(target); probe.ok()) {
+        rates.push_back({.target = target, .rates = probe->loaded});
+        known.push_back(rates.back());
+      } else {
+        probe_status = probe.status();
+        rates.push_back({.target = target, .rates = {}});
+      }
+    }
+    cpu.targets = std::move(rates);
+    // A cache that cannot be written only means measuring again.
+    (void)write_rates(path, known);
+  });
+  return cpu;
+}
+
+// The layout that B comes in, where the problem leaves it open.
+Result<spec::Problem> Runtime::Impl::resolve(const spec::Problem& problem, const PlanOptions& o) {
+  spec::Problem out = problem;
+  if (problem.b_packing == spec::Packing::kChosen) {
+    if (!o.kernel.empty()) {
+      SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec kernel, spec::parse(o.kernel));
+      out.b_packing = static_cast<spec::Packing>(kernel.packed);
+    } else {
+      SCALEGEMM_ASSIGN_OR_RETURN(out.b_packing, dispatch::choose_packing(problem, describe()));
+    }
+  }
+  return out;
+}
+
+Result<dispatch::Explanation> Runtime::Impl::candidates(const spec::Problem& problem, const PlanOptions& o) {
+  if (o.device != kCpu) {
+    return unknown_device(o.device);
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const spec::Problem resolved, resolve(problem, o));
+  spec::CpuDesc desc = describe();
+  desc.cores = threads(o);
+  return dispatch::explain(resolved, desc, dispatch_options());
+}
+
+Result<spec::KernelSpec> Runtime::Impl::choose(const dispatch::Explanation& e, const PlanOptions& o) const {
+  if (o.kernel.empty()) {
+    if (!e.candidates.empty()) {
+      return e.candidates.front().spec;
+    }
+    std::string reasons;
+    for (const spec::Decline& decline : e.declines) {
+      reasons += "\n  " + spec::to_string(decline);
+    }
+    return unsupported("no kernel of {} takes {}:{}", e.device, e.signature, reasons);
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec wanted, spec::parse(o.kernel));
+  for (const dispatch::Candidate& candidate : e.candidates) {
+    if (candidate.spec == wanted) {
+      return wanted;
+    }
+  }
+  for (const spec::Decline& decline : e.declines) {
+    if (decline.kernel == o.kernel) {
+      return unsupported("kernel: {}", spec::to_string(decline));
+    }
+  }
+  return unsupported("kernel: {} is no kernel of this device; `scalegemm kernels` lists them", o.kernel);
+}
+
+Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Runtime::~Runtime() = default;
+
+Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  const base::CpuInfo cpu = base::detect_cpu();
+  std::string cap = options.cpu_target;
+  if (const char* env = std::getenv("SCALEGEMM_CPU_TARGET"); cap.empty() && env != nullptr) {
+    cap = env;
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(impl->targets, allowed_targets(cpu, cap));
+  impl->devices = {cpu_device(cpu, impl->targets.back())};
+  impl->pool = std::make_shared<base::ThreadPool>(options.threads == 0 ? cpu.logical_cores : options.threads);
+  impl->loader =
+      std::make_unique<KernelLoader>(options.cache_dir, options.jit ? Jit::kAllowed : Jit::kForbidden);
+  impl->cpu.name = cpu.model;
+  impl->cpu.cores = impl->pool->threads();
+  impl->cpu.l1_bytes = cpu.l1d_bytes;
+  impl->cpu.l2_bytes = cpu.l2_bytes;
+  impl->cpu.l3_bytes = cpu.l3_bytes;
+  if (!options.tuned_table.empty()) {
+    SCALEGEMM_ASSIGN_OR_RETURN(const std::string csv, base::read_file(options.tuned_table, kMaxTunedTable));
+    auto table = dispatch::TunedTable::parse(
+        csv, options.strict ? dispatch::Strictness::kStrict : dispatch::Strictness::kLenient);
+    if (!table.ok()) {
+      return table.status().with_context(options.tuned_table);
+    }
+    impl->tuned = *std::move(table);
+  }
+  return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
+}
+
+const std::vector<DeviceInfo>& Runtime::devices() const {
+  return impl_->devices;
+}
+
+Result<Support> Runtime::query(const spec::Problem& problem, const PlanOptions& options) {
+  SCALEGEMM_ASSIGN_OR_RETURN(const dispatch::Explanation e, impl_->candidates(problem, options));
+  Support support;
+  const auto chosen = impl_->choose(e, options);
+  if (!chosen.ok()) {
+    if (chosen.status().code() != Code::kUnsupported) {
+      return chosen.status();
+    }
+    support.reason = chosen.status().message();
+    return support;
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(*chosen));
+  support.supported = true;
+  support.kernel = source.name;
+  support.needs_compiler = !impl_->loader->is_built_in(source);
+  support.reason = options.kernel.empty() ? "the best of the legal kernels" : "asked for by name";
+  if (!support.needs_compiler) {
+    SCALEGEMM_ASSIGN_OR_RETURN(const CpuCode code, impl_->loader->load(*chosen));
+    support.workspace_bytes =
+        device::cpu_workspace_bytes(*code.kernel, describe_cpu(e.problem), impl_->threads(options));
+  }
+  return support;
+}
+
+Result<std::unique_ptr<Plan>> Runtime::plan(const spec::Problem& problem, const PlanOptions& options) {
+  SCALEGEMM_ASSIGN_OR_RETURN(const dispatch::Explanation e, impl_->candidates(problem, options));
+  SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec kernel, impl_->choose(e, options));
+  SCALEGEMM_ASSIGN_OR_RETURN(CpuCode code, impl_->loader->load(kernel));
+  return std::make_unique<Plan>(e.problem, kernel, std::move(code), impl_->pool, impl_->threads(options));
+}
+
+Result<std::string> Runtime::explain(const spec::Problem& problem, const PlanOptions& options, TextFormat format) {
+  std::optional<dispatch::Explanation> e;
+  const auto target = spec::parse_target(options.device);
+  if (options.device != kCpu && target.ok()) {
+    const auto backend = spec::is_cpu(*target) ? dispatch::Backend::kBuilt : dispatch::Backend::kNotBuilt;
+    SCALEGEMM_ASSIGN_OR_RETURN(e, dispatch::explain_target(problem, *target, backend));
+  } else {
+    SCALEGEMM_ASSIGN_OR_RETURN(e, impl_->candidates(problem, options));
+  }
+  return format == TextFormat::kJson ? to_json(*e) : dispatch::to_text(*e);
+}
+
+Result<std::unique_ptr<PackedMatrix>> Runtime::pack(const spec::Problem& problem, const PlanOptions& options,
+                                                    const WeightTensors& weights) {
+  if (options.device != kCpu) {
+    return unknown_device(options.device);
+  }
+  if (problem.b_packing == spec::Packing::kRaw) {
+    return invalid_argument("problem.b_packing: must be SCALEGEMM_PACKED or a packed layout, got SCALEGEMM_RAW");
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const spec::Problem resolved, impl_->resolve(problem, options));
+  return PackedMatrix::pack(resolved, weights, *impl_->pool);
+}
+
+Result<std::vector<KernelInfo>> Runtime::kernels(std::string_view filter) {
+  SCALEGEMM_ASSIGN_OR_RETURN(const auto entries, impl_->loader->store().list());
+  std::vector<KernelInfo> list;
+  for (const Target target : impl_->targets) {
+    for (const spec::KernelSpec& kernel : arch::cpu_specs(target)) {
+      SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(kernel));
+      if (source.name.find(filter) == std::string::npos) {
+        continue;
+      }
+      KernelInfo info{.name = source.name, .target = std::string(spec::target_name(target))};
+      const auto* built_in = store::find_builtin(store::builtin_kernels(), source.source_id);
+      info.built_in = built_in != nullptr;
+      if (const auto id = impl_->loader->id(kernel, source); id.ok()) {
+        info.cached = std::any_of(entries.begin(), entries.end(),
+                                  [&](const store::EntryInfo& entry) { return entry.valid && entry.id == *id; });
+        info.id = id->hex();
+      }
+      if (built_in != nullptr) {
+        info.id = built_in->id.hex();
+      }
+      list.push_back(std::move(info));
+    }
+  }
+  return list;
+}
+
+Status Runtime::build_kernel(std::string_view name, BuildMode mode) {
+  SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec kernel, spec::parse(name));
+  if (!spec::is_cpu(kernel.target)) {
+    return make_error(Code::kNotBuilt, "name: {} is for {}, and this library is built for CPUs only", name,
+                      spec::target_name(kernel.target));
+  }
+  if (mode == BuildMode::kIfMissing) {
+    return impl_->loader->load(kernel).status();
+  }
+  return impl_->loader->build(kernel).status();
+}
+
+Result<std::string> Runtime::kernel_source(std::string_view name) const {
+  SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec kernel, spec::parse(name));
+  SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(kernel));
+  return source.text;
+}
+
+Result<Ceilings> Runtime::measure_ceilings(std::string_view device_name, int threads) {
+  if (device_name != kCpu) {
+    return unknown_device(std::string(device_name));
+  }
+  if (threads < 0) {
+    return invalid_argument("threads: must be 0 (the runtime's) or more, got {}", threads);
+  }
+  const int workers = threads == 0 ? impl_->pool->threads() : std::min(threads, impl_->pool->threads());
+  SCALEGEMM_ASSIGN_OR_RETURN(const device::CpuProbe probe, device::probe(impl_->targets.back()));
+  Ceilings c;
+  c.f32_fma_gflops = probe.ceiling.f32_fma_gflops * workers;
+  c.f32_fma_fed_gflops = probe.loaded.f32_fma_gflops * workers;
+  c.bf16_dot_gflops = probe.ceiling.bf16dp_gflops * workers;
+  c.int8_dot_gops = probe.ceiling.i8dot_gops * workers;
+  c.int8_dot_fed_gops = probe.loaded.i8dot_gops * workers;
+
+  // Well beyond the last cache, split over the threads.
+  const int64_t bytes = std::max<int64_t>(int64_t{256} << 20, 4 * impl_->cpu.l3_bytes) / workers;
+  std::vector<double> gbps(static_cast<size_t>(workers));
+  impl_->pool->parallel_for(
+      workers, 1,
+      [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+          const auto rate = device::measure_read_gbps(bytes);
+          gbps[static_cast<size_t>(i)] = rate.ok() ? *rate : 0;
+        }
+      },
+      workers);
+  c.read_gbps = std::accumulate(gbps.begin(), gbps.end(), 0.0);
+
+  constexpr int kLaunches = 2000;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kLaunches; ++i) {
+    impl_->pool->parallel_for(workers, 1, [](int64_t, int64_t, int) {}, workers);
+  }
+  const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
+  c.launch_us = elapsed.count() / kLaunches;
+  return c;
+}
+
+CacheInfo Runtime::cache() const {
+  const store::Store& store = impl_->loader->store();
+  CacheInfo info{.path = store.folder()};
+  if (const auto entries = store.list(); entries.ok()) {
+    info.entries = static_cast<int64_t>(entries->size());
+    for (const store::EntryInfo& entry : *entries) {
+      info.bytes += entry.bytes;
+    }
+  }
+  info.writable = !store.folder().empty() && base::make_dirs(store.folder()).ok() &&
+                  access(store.folder().c_str(), W_OK) == 0;
+  return info;
+}
+
+Status Runtime::clear_cache() {
+  return impl_->loader->store().clear().status();
+}
+
+std::vector<ToolchainInfo> Runtime::toolchains() {
+  std::vector<ToolchainInfo> list;
+  const auto add = [&](const char* name, const Result<std::unique_ptr<toolchain::Compiler>>& compiler) {
+    ToolchainInfo info{.name = name};
+    if (compiler.ok()) {
+      info.version = (*compiler)->identity();
+    } else {
+      info.problem = compiler.status().message();
+    }
+    list.push_back(std::move(info));
+  };
+  add("host c++", toolchain::find_host_compiler());
+  add("nvrtc", toolchain::find_nvrtc());
+  return list;
+}
+
+}  // namespace scalegemm::runtime

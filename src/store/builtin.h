@@ -1,0 +1,27 @@
+// The kernels that are linked into the library: built by tools/build_builtin from manifests/builtin.toml, by
+// the same generator and compiler flags as kernels compiled at run time.
+#pragma once
+
+#include <span>
+
+#include "base/hash.h"
+
+struct SgCpuKernel;
+
+namespace scalegemm::store {
+
+struct BuiltinKernel {
+  const char* name;         // of the KernelSpec; for people
+  base::Hash128 source_id;  // gen::KernelSource::source_id: spec, generated source, kernel sources
+  base::Hash128 id;         // source_id with the compiler and flags it was built with
+  const SgCpuKernel* (*table)();
+};
+
+// Every built-in kernel, ordered by source_id. Defined by the generated registry in scalegemm_builtin.
+std::span<const BuiltinKernel> builtin_kernels();
+
+// The one made from exactly this source, or null. By content, not by name: a library never runs a built-in
+// kernel whose template has changed since.
+const BuiltinKernel* find_builtin(std::span<const BuiltinKernel> kernels, const base::Hash128& source_id);
+
+}  // namespace scalegemm::store

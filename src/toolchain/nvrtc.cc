@@ -1,0 +1,263 @@
+#include "toolchain/nvrtc.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <system_error>
+
+#include "base/dynlib.h"
+
+namespace scalegemm::toolchain {
+namespace {
+
+namespace fs = std::filesystem;
+using base::DynLib;
+
+constexpr const char* kAdvice =
+    "install the CUDA toolkit 12.0 or later, or the Python package nvidia-cuda-nvrtc, or set SCALEGEMM_NVRTC "
+    "to libnvrtc.so";
+
+// NVRTC 12 and 13, "NVRTC (Runtime Compilation)" documentation, Basic Usage and chapter 3.
+using Program = struct OpaqueProgram*;
+using ResultCode = int;
+constexpr ResultCode kSuccess = 0;
+constexpr ResultCode kErrorCompilation = 6;
+
+struct Api {
+  ResultCode (*version)(int* major, int* minor);
+  const char* (*error_string)(ResultCode);
+  ResultCode (*create)(Program*, const char* source, const char* name, int header_count,
+                       const char* const* headers, const char* const* include_names);
+  ResultCode (*destroy)(Program*);
+  ResultCode (*compile)(Program, int option_count, const char* const* options);
+  ResultCode (*log_size)(Program, size_t*);
+  ResultCode (*log)(Program, char*);
+  ResultCode (*cubin_size)(Program, size_t*);
+  ResultCode (*cubin)(Program, char*);
+};
+
+struct OpenLibrary {
+  DynLib library;
+  std::string location;  // what was opened: a path, or a name that the loader found
+};
+
+Result<Api> load_api(const DynLib& library) {
+  Api api{};
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcVersion", &api.version));
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcGetErrorString", &api.error_string));
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcCreateProgram", &api.create));
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcDestroyProgram", &api.destroy));
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcCompileProgram", &api.compile));
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcGetProgramLogSize", &api.log_size));
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcGetProgramLog", &api.log));
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcGetCUBINSize", &api.cubin_size));
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcGetCUBIN", &api.cubin));
+  return api;
+}
+
+struct TargetFlag {
+  spec::Target target;
+  const char* flag;
+};
+constexpr std::array<TargetFlag, 1> kTargetFlags = {{{spec::Target::kSm90a, "--gpu-architecture=sm_90a"}}};
+constexpr const char* kNeeded = "--std=c++17";
+constexpr std::array<const char*, 2> kWished = {"--device-int128", "--no-source-include"};
+
+class Nvrtc final : public Compiler {
+ public:
+  Nvrtc(OpenLibrary library, Api api, std::string identity)
+      : library_(std::move(library.library)),
+        location_(std::move(library.location)),
+        api_(api),
+        identity_(std::move(identity)) {}
+
+  const std::string& identity() const override { return identity_; }
+  std::string location() const override { return location_; }
+  Result<Flags> flags(spec::Target target) const override;
+  Result<CodeObject> compile(const CompileJob& job) const override;
+
+ private:
+  struct Output {
+    ResultCode code = kSuccess;
+    std::string cubin;
+    std::string log;
+  };
+  Result<Output> compile_with(const CompileJob& job, const std::vector<std::string>& options) const;
+  Result<Flags> probe(spec::Target target) const;
+  Status failure(const std::string& what, ResultCode code) const {
+    return make_error(Code::kCompileFailed, "{}: {}: {}", identity_, what, api_.error_string(code));
+  }
+
+  DynLib library_;
+  std::string location_;
+  Api api_;
+  std::string identity_;
+  mutable std::mutex mutex_;
+  mutable std::map<spec::Target, Flags> probed_;  // under mutex_
+};
+
+Result<Nvrtc::Output> Nvrtc::compile_with(const CompileJob& job,
+                                          const std::vector<std::string>& options) const {
+  // NVRTC wants terminated strings; the views of a job need not be.
+  const std::string text(job.text);
+  std::vector<std::string> storage;
+  storage.reserve(2 * job.includes.size());
+  std::vector<const char*> headers;
+  std::vector<const char*> names;
+  for (const base::SourceFile& file : job.includes) {
+    headers.push_back(storage.emplace_back(file.content).c_str());
+    names.push_back(storage.emplace_back(file.path).c_str());
+  }
+  Program program = nullptr;
+  ResultCode code = api_.create(&program, text.c_str(), "kernel.cu", static_cast<int>(headers.size()),
+                                headers.data(), names.data());
+  if (code != kSuccess) {
+    return failure("nvrtcCreateProgram", code);
+  }
+  std::vector<const char*> arguments;
+  for (const std::string& option : options) {
+    arguments.push_back(option.c_str());
+  }
+  Output output;
+  output.code = api_.compile(program, static_cast<int>(arguments.size()), arguments.data());
+  size_t size = 0;
+  if (api_.log_size(program, &size) == kSuccess && size > 1) {
+    output.log.resize(size);
+    api_.log(program, output.log.data());
+    output.log.resize(size - 1);  // the size counts the terminating zero
+  }
+  if (output.code == kSuccess) {
+    code = api_.cubin_size(program, &size);
+    if (code == kSuccess) {
+      output.cubin.resize(size);
+      code = api_.cubin(program, output.cubin.data());
+    }
+  }
+  api_.destroy(&program);
+  if (code != kSuccess) {
+    return failure("nvrtcGetCUBIN", code);
+  }
+  return output;
+}
+
+Result<Flags> Nvrtc::flags(spec::Target target) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = probed_.find(target); known != probed_.end()) {
+    return known->second;
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(Flags flags, probe(target));
+  probed_.emplace(target, flags);
+  return flags;
+}
+
+Result<Flags> Nvrtc::probe(spec::Target target) const {
+  const auto row = std::find_if(kTargetFlags.begin(), kTargetFlags.end(),
+                                [&](const TargetFlag& candidate) { return candidate.target == target; });
+  if (row == kTargetFlags.end()) {
+    return unsupported("{}: makes code for NVIDIA targets, not for {}", identity_, spec::target_name(target));
+  }
+  const CompileJob trivial{
+      .name = "probe", .text = "__global__ void probe() {}\n", .includes = {}, .target = target};
+  Flags flags{{row->flag, kNeeded}, {}};
+  SCALEGEMM_ASSIGN_OR_RETURN(const Output base_output, compile_with(trivial, flags.accepted));
+  if (base_output.code != kSuccess) {
+    return unsupported("target {}: needs the flags {} {}, {} does not take them: {}",
+                       spec::target_name(target), row->flag, kNeeded, identity_,
+                       trim_log(base_output.log, 3));
+  }
+  for (const char* flag : kWished) {
+    std::vector<std::string> tried = flags.accepted;
+    tried.emplace_back(flag);
+    SCALEGEMM_ASSIGN_OR_RETURN(const Output output, compile_with(trivial, tried));
+    (output.code == kSuccess ? flags.accepted : flags.dropped).emplace_back(flag);
+  }
+  return flags;
+}
+
+Result<CodeObject> Nvrtc::compile(const CompileJob& job) const {
+  SCALEGEMM_ASSIGN_OR_RETURN(const Flags flags, this->flags(job.target));
+  std::vector<std::string> options = flags.accepted;
+  options.insert(options.end(), job.extra_flags.begin(), job.extra_flags.end());
+  SCALEGEMM_ASSIGN_OR_RETURN(Output output, compile_with(job, options));
+  if (output.code == kErrorCompilation) {
+    return make_error(Code::kCompileFailed, "kernel {}: {} failed:\n{}", job.name, identity_,
+                      trim_log(output.log));
+  }
+  if (output.code != kSuccess) {
+    return failure("kernel " + job.name, output.code);
+  }
+  return CodeObject{CodeKind::kCubin, std::move(output.cubin), trim_log(output.log)};
+}
+
+constexpr std::array<const char*, 2> kFileNames = {"libnvrtc.so.13", "libnvrtc.so.12"};
+
+void add_wheels(const std::string& prefix, std::vector<std::string>* folders) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(prefix + "/lib", error)) {
+    if (entry.path().filename().string().starts_with("python3")) {
+      for (const char* wheel : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}) {
+        folders->push_back((entry.path() / "site-packages" / wheel).string());
+      }
+    }
+  }
+}
+
+// Where the toolkit and the wheels put it, after what the caller named and the loader's own path ("").
+std::vector<std::string> search_folders(const std::vector<std::string>& first) {
+  std::vector<std::string> folders = first;
+  folders.emplace_back();
+  std::vector<std::string> toolkits;
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const char* value = std::getenv(variable); value != nullptr && value[0] == '/') {
+      toolkits.emplace_back(value);
+    }
+  }
+  toolkits.emplace_back("/usr/local/cuda");
+  for (const std::string& toolkit : toolkits) {
+    folders.push_back(toolkit + "/lib64");
+    folders.push_back(toolkit + "/lib");
+  }
+  if (const char* environment = std::getenv("VIRTUAL_ENV"); environment != nullptr) {
+    add_wheels(environment, &folders);
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr) {
+    add_wheels(std::string(home) + "/.local", &folders);
+  }
+  return folders;
+}
+
+Result<OpenLibrary> open_nvrtc(const std::vector<std::string>& folders) {
+  if (const char* file = std::getenv("SCALEGEMM_NVRTC"); file != nullptr && file[0] != '\0') {
+    SCALEGEMM_ASSIGN_OR_RETURN(DynLib library, DynLib::open(file));
+    return OpenLibrary{std::move(library), file};
+  }
+  for (const std::string& folder : search_folders(folders)) {
+    for (const char* name : kFileNames) {
+      const std::string path = folder.empty() ? std::string(name) : fmt::format("{}/{}", folder, name);
+      if (auto library = DynLib::open(path); library.ok()) {
+        return OpenLibrary{*std::move(library), path};
+      }
+    }
+  }
+  return make_error(Code::kNotBuilt, "NVRTC is not installed (libnvrtc.so.13 or .12); {}", kAdvice);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Compiler>> find_nvrtc(const std::vector<std::string>& folders) {
+  SCALEGEMM_ASSIGN_OR_RETURN(OpenLibrary opened, open_nvrtc(folders));
+  SCALEGEMM_ASSIGN_OR_RETURN(const Api api, load_api(opened.library));
+  int major = 0;
+  int minor = 0;
+  if (api.version(&major, &minor) != kSuccess || major < 12) {
+    return make_error(Code::kNotBuilt, "NVRTC: needs version 12 or later, is {}.{}; {}", major, minor,
+                      kAdvice);
+  }
+  return std::unique_ptr<Compiler>(
+      std::make_unique<Nvrtc>(std::move(opened), api, fmt::format("nvrtc {}.{}", major, minor)));
+}
+
+}  // namespace scalegemm::toolchain

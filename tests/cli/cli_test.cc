@@ -1,0 +1,153 @@
+// Help, schemes, info, kernels, explain, cache, doctor: text, JSON fields, exit codes.
+#include "cli/run_cli.h"
+
+namespace scalegemm::cli_test {
+namespace {
+
+TEST_F(CliTest, HelpNamesEveryCommand) {
+  const Output output = run("--help");
+  EXPECT_EQ(output.exit_code, 0);
+  for (const char* command : {"info", "schemes", "quantize", "pack", "run", "verify", "bench", "kernels",
+                              "explain", "cache", "doctor", "evaluate"}) {
+    EXPECT_NE(output.out.find(std::string("\n  ") + command), std::string::npos) << command;
+    const Output help = run(std::string(command) + " --help");
+    EXPECT_EQ(help.exit_code, 0) << command;
+    EXPECT_NE(help.out.find("--json"), std::string::npos) << command;
+  }
+  EXPECT_EQ(run("--version").out, "scalegemm 0.1.0\n");
+}
+
+TEST_F(CliTest, WrongCommandLines) {
+  expect_error("", 2, {"subcommand"});
+  expect_error("frobnicate", 2, {"frobnicate"});
+  expect_error("verify", 2, {"--m", "scalegemm verify --help"});
+  expect_error("verify --m 0 --n 2 --k 2 --scheme none", 2, {"--m", "needed a positive integer; given 0"});
+  expect_error("verify --m -3 --n 2 --k 2 --scheme none", 2, {"--m", "given -3"});
+  expect_error("verify --m 99999999999999999999 --n 2 --k 2 --scheme none", 2, {"--m", "2^63"});
+  expect_error("verify --m 2x --n 2 --k 2 --scheme none", 2, {"--m", "given 2x"});
+  expect_error("verify --m 4000000000000 --n 4000000000000 --k 2 --scheme none", 2, {"2^63"});
+  expect_error("verify --m 2 --n 2 --k 3 --scheme mxfp4", 2, {"K", "even", "3"});
+  expect_error("verify --m 2 --n 2 --k 2 --scheme mxfp5", 2,
+               {"scheme", "mxfp4", "mxfp5", "scalegemm schemes"});
+  expect_error("verify --m 2 --n 2 --k 2 --scheme mxfp4:g=64", 2, {"g"});
+  expect_error("verify --m 2 --n 2 --k 2 --scheme none --layout rcx", 2,
+               {"--layout", "rcr, rrr, crr, ccr", "rcx"});
+  expect_error("verify --m 2 --n 2 --k 2 --scheme none --out-type f64", 2, {"--out-type", "f32, f16", "f64"});
+  expect_error("verify --m 2 --n 2 --k 2 --scheme none --out-type int32", 2, {"int32", "int8"});
+  expect_error("verify --m 2 --n 2 --k 2 --scheme none --bogus", 2, {"--bogus"});
+  expect_error("explain --m 2 --n 2 --k 2 --scheme none --target sm_75", 1, {"sm_75", "sm_90a"});
+  expect_error("info --cpu-target pentium", 1, {"pentium", "x86-64-v3"});
+}
+
+TEST_F(CliTest, Schemes) {
+  const Json json = run_json("schemes");
+  ASSERT_GE(json["schemes"].size(), 12u);
+  const std::vector<std::string> fields = {"name", "description", "preset", "bits_per_weight", "a", "b"};
+  EXPECT_EQ(keys_of(json["schemes"][0]), fields);
+  const std::string text = run("schemes").out;
+  for (const Json& scheme : json["schemes"]) {
+    EXPECT_NE(text.find(scheme["name"].get<std::string>()), std::string::npos);
+  }
+  // Numbers that follow from the definitions: 4 + 8/32 and 4 + 8/16 bits.
+  for (const auto& [name, bits] : {std::pair{"mxfp4", 4.25}, {"nvfp4", 4.5}, {"int8", 8.0}}) {
+    for (const Json& scheme : json["schemes"]) {
+      if (scheme["name"] == name) {
+        EXPECT_NEAR(scheme["bits_per_weight"].get<double>(), bits, 0.01) << name;
+      }
+    }
+  }
+}
+
+TEST_F(CliTest, Info) {
+  const Json json = run_json("info");
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"version", "devices", "toolchains"}));
+  ASSERT_GE(json["devices"].size(), 1u);
+  EXPECT_EQ(keys_of(json["devices"][0]),
+            (std::vector<std::string>{"name", "model", "target", "features", "cores", "l1_bytes", "l2_bytes",
+                                      "l3_bytes", "memory_bytes"}));
+  EXPECT_EQ(json["devices"][0]["name"], "cpu");
+  const Json measured = run_json("info --ceilings --threads 1");
+  ASSERT_EQ(measured["ceilings"].size(), 1u);
+  EXPECT_GT(measured["ceilings"][0]["f32_fma_gflops"], 1.0);
+  EXPECT_GT(measured["ceilings"][0]["read_gbps"], 0.5);
+}
+
+TEST_F(CliTest, CpuTargetCanBeCapped) {
+  EXPECT_EQ(run_json("info --cpu-target x86-64-v3")["devices"][0]["target"], "x86-64-v3");
+}
+
+TEST_F(CliTest, Kernels) {
+  const Json json = run_json("kernels");
+  ASSERT_GE(json["kernels"].size(), 1u);
+  EXPECT_EQ(keys_of(json["kernels"][0]),
+            (std::vector<std::string>{"name", "target", "id", "built_in", "cached"}));
+  std::string name;
+  for (const Json& kernel : json["kernels"]) {
+    name = kernel["built_in"].get<bool>() ? kernel["name"].get<std::string>() : name;
+  }
+  ASSERT_FALSE(name.empty()) << "no kernel is built in";
+  const Output source = run("kernels --source " + name);
+  EXPECT_EQ(source.exit_code, 0) << source.err;
+  EXPECT_NE(source.out.find("#include"), std::string::npos);
+  EXPECT_EQ(run_json("kernels --filter no-such-kernel")["kernels"].size(), 0u);
+  expect_error("kernels --source no-such-kernel", 2, {"no-such-kernel"});
+  expect_error("kernels --build no-such-kernel", 2, {"no-such-kernel"});
+}
+
+TEST_F(CliTest, ExplainHereAndForTargetsThatAreNotHere) {
+  const Json here = run_json("explain --m 16 --n 64 --k 256 --scheme mxfp4");
+  EXPECT_TRUE(here.is_object());
+  const Output text = run("explain --m 16 --n 64 --k 256 --scheme mxfp4");
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_GT(text.out.size(), 40u);
+  for (const char* target : {"sm_90a", "gfx942", "gfx950", "x86-64-v3", "avx512"}) {
+    const Output output =
+        run(std::string("explain --m 16 --n 64 --k 256 --scheme rowcol --target ") + target);
+    EXPECT_EQ(output.exit_code, 0) << target << output.err;
+    EXPECT_GT(output.out.size(), 40u) << target;
+  }
+}
+
+TEST_F(CliTest, Cache) {
+  const Json json = run_json("cache");
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"path", "entries", "bytes", "writable", "removed"}));
+  EXPECT_EQ(json["path"], path("cache"));
+  EXPECT_EQ(run("cache clear").exit_code, 0);
+  expect_error("cache burn", 2, {"burn", "info, clear"});
+}
+
+TEST_F(CliTest, Doctor) {
+  const Json json = run_json("doctor");
+  EXPECT_TRUE(json["healthy"].get<bool>()) << json.dump(2);
+  for (const Json& finding : json["findings"]) {
+    EXPECT_EQ(keys_of(finding), (std::vector<std::string>{"state", "what", "detail", "fix"}));
+    EXPECT_TRUE(finding["state"] == "ok" || !finding["fix"].get<std::string>().empty()) << finding.dump();
+  }
+}
+
+TEST_F(CliTest, Verify) {
+  const Json json = run_json("verify --m 5 --n 33 --k 66 --scheme mxfp4 --layout rcr --seed 7");
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"problem", "kernel", "passed", "proofs"}));
+  EXPECT_TRUE(json["passed"].get<bool>());
+  ASSERT_EQ(json["proofs"].size(), 4u);
+  EXPECT_EQ(keys_of(json["proofs"][0]),
+            (std::vector<std::string>{"proof", "passed", "detail", "worst_error_over_bound", "wrong"}));
+  const Output text = run("verify --m 1 --n 1 --k 2 --scheme none:a=f32 --threads 1 --out-type bf16");
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_EQ(text.out.substr(text.out.size() - 5), "PASS\n");
+  // The problem line is itself a command line.
+  const std::string line = json["problem"];
+  EXPECT_EQ(run("verify " + line).exit_code, 0);
+}
+
+TEST_F(CliTest, JsonToAFileKeepsTheText) {
+  const Output output = run("schemes --json out.json");
+  EXPECT_EQ(output.exit_code, 0);
+  EXPECT_NE(output.out.find("mxfp4"), std::string::npos);
+  EXPECT_TRUE(Json::parse(read_file(path("out.json")), nullptr, false).is_object());
+  expect_error("schemes --json nowhere/out.json", 1, {"nowhere/out.json", "No such file or directory"});
+  EXPECT_FALSE(std::filesystem::exists(path("nowhere")));
+}
+
+}  // namespace
+}  // namespace scalegemm::cli_test

@@ -1,0 +1,254 @@
+// quantize, pack, run, bench, evaluate: what they write, and what they say about files that are missing,
+// damaged or cannot be written.
+#include <cmath>
+#include <cstring>
+
+#include "cli/run_cli.h"
+#include "harness/data.h"
+
+namespace scalegemm::cli_test {
+namespace {
+
+// f32 tensors as a safetensors file.
+struct Tensor {
+  std::string name;
+  int64_t rows;
+  int64_t cols;
+};
+
+void write_model(const std::string& path, const std::vector<Tensor>& tensors) {
+  std::vector<std::vector<float>> values;
+  std::vector<scalegemm_file_tensor> list;
+  for (const Tensor& tensor : tensors) {
+    values.push_back(
+        harness::normal_values(harness::Fill::kRandom, harness::Side::kB, tensor.rows, tensor.cols, 3));
+    scalegemm_file_tensor out{};
+    out.name = tensor.name.c_str();
+    out.dtype = SCALEGEMM_F32;
+    out.rank = 2;
+    out.shape[0] = tensor.rows;
+    out.shape[1] = tensor.cols;
+    out.data = values.back().data();
+    out.bytes = values.back().size() * sizeof(float);
+    list.push_back(out);
+  }
+  check(scalegemm_file_write(path.c_str(), list.data(), static_cast<int64_t>(list.size())));
+}
+
+class FilesTest : public CliTest {
+ protected:
+  void SetUp() override {
+    CliTest::SetUp();
+    write_model(path("model.safetensors"), {{"layer.0.up.weight", 96, 64},
+                                            {"layer.0.down.weight", 64, 96},
+                                            {"layer.1.up.weight", 96, 64},
+                                            {"embeddings.word", 300, 64}});
+    write_model(path("one.safetensors"), {{"w", 48, 64}});
+  }
+};
+
+TEST_F(FilesTest, QuantizePackUnpackIsTheSame) {
+  for (const char* scheme : {"mxfp4", "nvfp4", "bquant:b=uint4,g=32,zero=uint4", "bquant:b=int4,g=all",
+                             "int8", "abquant:bn=32", "none:a=bf16"}) {
+    const std::string option = std::string(" --scheme ") + scheme;
+    Output output = run("quantize one.safetensors q.safetensors" + option);
+    ASSERT_EQ(output.exit_code, 0) << scheme << output.err;
+    output = run("pack q.safetensors -o q.sgp" + option);
+    ASSERT_EQ(output.exit_code, 0) << scheme << output.err;
+    output = run("pack one.safetensors -o direct.sgp" + option);
+    ASSERT_EQ(output.exit_code, 0) << scheme << output.err;
+    EXPECT_EQ(read_file(path("q.sgp")), read_file(path("direct.sgp"))) << scheme;
+    output = run("pack q.sgp --unpack -o back.safetensors");
+    ASSERT_EQ(output.exit_code, 0) << scheme << output.err;
+    output = run("pack back.safetensors -o again.sgp" + option);
+    ASSERT_EQ(output.exit_code, 0) << scheme << output.err;
+    EXPECT_EQ(read_file(path("q.sgp")), read_file(path("again.sgp"))) << scheme;
+  }
+}
+
+TEST_F(FilesTest, QuantizeReportsAndCopies) {
+  const Json json =
+      run_json("quantize model.safetensors q.safetensors --scheme mxfp4 --tensor layer.0.up.weight");
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"scheme", "operand", "tensors"}));
+  ASSERT_EQ(json["tensors"].size(), 1u);
+  EXPECT_DOUBLE_EQ(json["tensors"][0]["bits_per_value"].get<double>(), 4.25);
+  // 4-bit floats of normal data: about 17 to 20 dB.
+  EXPECT_GT(json["tensors"][0]["sqnr_db"].get<double>(), 14);
+  EXPECT_LT(json["tensors"][0]["sqnr_db"].get<double>(), 24);
+  const File file(path("q.safetensors"));
+  std::vector<std::string> names;
+  for (const auto& tensor : file.tensors()) {
+    names.emplace_back(tensor.name);
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"embeddings.word", "layer.0.down.weight", "layer.0.up.weight",
+                                             "layer.0.up.weight.scale", "layer.1.up.weight"}));
+}
+
+TEST_F(FilesTest, InspectSaysWhatAPackedFileHolds) {
+  ASSERT_EQ(run("pack one.safetensors -o w.sgp --scheme mxfp4").exit_code, 0);
+  const Json json = run_json("pack w.sgp --inspect");
+  EXPECT_EQ(json["n"], 48);
+  EXPECT_EQ(json["k"], 64);
+  EXPECT_EQ(json["operand"]["dtype"], "e2m1");
+  EXPECT_EQ(json["digest"].get<std::string>().size(), 32u);
+  // One flipped bit anywhere is found.
+  std::string bytes = read_file(path("w.sgp"));
+  for (size_t at : {size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 4);
+    write_file(path("bad.sgp"), damaged);
+    expect_error("pack bad.sgp --inspect", 1, {"bad.sgp"});
+  }
+  write_file(path("bad.sgp"), bytes.substr(0, bytes.size() / 2));
+  expect_error("pack bad.sgp --unpack -o x.safetensors", 1, {"bad.sgp"});
+  EXPECT_FALSE(std::filesystem::exists(path("x.safetensors")));
+}
+
+TEST_F(FilesTest, RunMultipliesFiles) {
+  // Small integers: none:a=f32 gives the exact product.
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6};
+  const std::vector<float> b = {1, 0, -1, 2, 2, 2};
+  for (const auto& [name, values] : {std::pair{"a", a}, {"b", b}}) {
+    scalegemm_file_tensor out{};
+    out.name = name;
+    out.dtype = SCALEGEMM_F32;
+    out.rank = 2;
+    out.shape[0] = 2;
+    out.shape[1] = 3;
+    out.data = values.data();
+    out.bytes = values.size() * sizeof(float);
+    check(scalegemm_file_write(path(std::string(name) + ".npy").c_str(), &out, 1));
+  }
+  const Output output = run("run --a a.npy --b b.npy --scheme none:a=f32 -o d.npy");
+  ASSERT_EQ(output.exit_code, 0) << output.err;
+  const File file(path("d.npy"));
+  const scalegemm_file_tensor d = file.tensors().at(0);
+  ASSERT_EQ(d.bytes, 4 * sizeof(float));
+  float values[4];
+  std::memcpy(values, d.data, sizeof(values));
+  EXPECT_EQ(values[0], -2);
+  EXPECT_EQ(values[1], 12);
+  EXPECT_EQ(values[2], -2);
+  EXPECT_EQ(values[3], 30);
+  expect_error("run --a a.npy --b b.npy --k 4 --scheme none:a=f32", 2, {"--a", "2 x 4", "2 x 3"});
+  expect_error("run --scheme none:a=f32", 2, {"--m"});
+}
+
+TEST_F(FilesTest, BenchWritesWhatTheIssueSays) {
+  write_file(path("suite.csv"), "name,m,n,k\nsmall,3,40,64\nother,1,64,128\n");
+  const Output output = run(
+      "bench --suite suite.csv --scheme mxfp4 --scheme none:a=f32 --threads 1 --budget 0.02 --json out.json "
+      "--csv out.csv");
+  ASSERT_EQ(output.exit_code, 0) << output.err << output.out;
+  const Json json = Json::parse(read_file(path("out.json")), nullptr, false);
+  for (const char* field : {"device", "ceilings", "results"}) {
+    EXPECT_TRUE(json.contains(field)) << field;
+  }
+  ASSERT_EQ(json["results"].size(), 4u);
+  for (const Json& result : json["results"]) {
+    for (const char* field : {"name", "m", "n", "k", "scheme", "kernel", "median_us", "mad_us", "gops",
+                              "gbps", "share_of_ceiling", "verified"}) {
+      EXPECT_TRUE(result.contains(field)) << field;
+    }
+    EXPECT_TRUE(result["verified"].get<bool>());
+    EXPECT_GT(result["median_us"].get<double>(), 0);
+    EXPECT_GT(result["share_of_ceiling"].get<double>(), 0);
+  }
+  EXPECT_EQ(json["results"][0]["name"], "small");
+  const std::string csv = read_file(path("out.csv"));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 6);
+  EXPECT_EQ(run("bench --m 2 --n 32 --k 64 --scheme all --budget 0.005 --warm").exit_code, 0);
+}
+
+TEST_F(FilesTest, BenchRefuses) {
+  expect_error("bench --scheme mxfp4", 2, {"--suite", "--m"});
+  expect_error("bench --m 3 --n 4 --scheme mxfp4", 2, {"--k 0"});
+  expect_error("bench --suite nothing.csv --scheme mxfp4", 1, {"nothing.csv"});
+  expect_error("bench --suite model.safetensors --scheme mxfp4", 2, {"name,m,n,k"});
+  expect_error("bench --m 2 --n 2 --k 2 --scheme mxfp5", 2, {"mxfp5"});
+  // A scheme that a shape cannot have is a failure of that row.
+  const Output odd = run("bench --m 2 --n 2 --k 3 --scheme mxfp4 --budget 0.01");
+  EXPECT_EQ(odd.exit_code, 1);
+  EXPECT_NE(odd.out.find("even K"), std::string::npos) << odd.out;
+}
+
+TEST_F(FilesTest, EvaluateReportsEveryScheme) {
+  const Output output =
+      run("evaluate model.safetensors --m 1,5 --budget 0.001 --csv e.csv --json e.json --by-shape");
+  ASSERT_EQ(output.exit_code, 0) << output.err << output.out;
+  EXPECT_NE(output.out.find("embeddings.word (300 x 64): a lookup table"), std::string::npos) << output.out;
+  const Json json = Json::parse(read_file(path("e.json")), nullptr, false);
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"model", "version", "device", "threads", "complete",
+                                                     "seconds", "left_out", "shapes", "summary", "results"}));
+  EXPECT_TRUE(json["complete"].get<bool>());
+  ASSERT_EQ(json["shapes"].size(), 2u);
+  const size_t schemes = json["summary"].size();
+  EXPECT_GE(schemes, 12u);
+  EXPECT_EQ(json["results"].size(), schemes * 2 * 2);
+  EXPECT_EQ(json["summary"][0]["scheme"], "none:a=f32");
+  for (const Json& row : json["summary"]) {
+    EXPECT_TRUE(row["problems"].empty()) << row.dump(2);
+    EXPECT_LE(row["worst_error_over_bound"].get<double>(), 1.0);
+    EXPECT_GT(row["speed"][1]["gops"].get<double>(), 0);
+    EXPECT_GT(row["memory_bytes"].get<double>(), 0);
+    EXPECT_NE(output.out.find(row["scheme"].get<std::string>()), std::string::npos);
+  }
+  const std::string csv = read_file(path("e.csv"));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'),
+            static_cast<std::ptrdiff_t>(2 + json["results"].size()));
+  const Json two =
+      run_json("evaluate model.safetensors --schemes mxfp4,int8 --m 2 --budget 0.001 --embeddings");
+  EXPECT_EQ(two["summary"].size(), 3u);
+  EXPECT_EQ(two["shapes"].size(), 3u);
+  EXPECT_EQ(
+      run_json("evaluate model.safetensors --schemes int8 --m 2 --budget 0.001 --max-shapes 1")["shapes"]
+          .size(),
+      1u);
+}
+
+// Ctrl-C leaves a result that says it is partial, and files that can be read.
+TEST_F(FilesTest, EvaluateInterruptedIsUsable) {
+  const Output output = run("evaluate model.safetensors --m 1,2,3,4 --budget 0.3 --json e.json --csv e.csv",
+                            "timeout --preserve-status -s INT 3 env");
+  EXPECT_EQ(output.exit_code, 1) << output.err;
+  EXPECT_NE(output.out.find("Interrupted"), std::string::npos) << output.out << output.err;
+  const Json json = Json::parse(read_file(path("e.json")), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_FALSE(json["complete"].get<bool>());
+  EXPECT_GE(json["results"].size(), 1u);
+}
+
+TEST_F(FilesTest, MissingDamagedAndUnwritableFiles) {
+  expect_error("evaluate nothing.safetensors", 1, {"nothing.safetensors"});
+  expect_error("evaluate .", 1, {"."});
+  write_file(path("empty.safetensors"), "");
+  expect_error("evaluate empty.safetensors", 1, {"empty.safetensors"});
+  const std::string whole = read_file(path("model.safetensors"));
+  write_file(path("cut.safetensors"), whole.substr(0, whole.size() - 100));
+  expect_error("evaluate cut.safetensors", 1, {"cut.safetensors"});
+  expect_error("quantize cut.safetensors q.safetensors --scheme mxfp4", 1, {"cut.safetensors"});
+  write_file(path("text.npy"), "hello");
+  expect_error("run --a text.npy --m 2 --n 2 --k 2 --scheme none", 1, {"text.npy"});
+  expect_error("pack one.safetensors -o nowhere/w.sgp --scheme mxfp4", 1, {"nowhere/w.sgp"});
+  expect_error("pack one.safetensors --scheme mxfp4", 2, {"--output"});
+  expect_error("pack one.safetensors -o w.sgp", 2, {"--scheme"});
+  expect_error("pack model.safetensors -o w.sgp --scheme mxfp4", 2, {"--tensor"});
+  expect_error("pack model.safetensors -o w.sgp --scheme mxfp4 --tensor nope", 1,
+               {"nope", "layer.0.up.weight"});
+  expect_error("pack one.safetensors --inspect", 1, {"one.safetensors"});
+  expect_error("quantize model.safetensors nowhere/q.safetensors --scheme mxfp4", 1,
+               {"nowhere/q.safetensors"});
+  expect_error("quantize model.safetensors q.safetensors --scheme mxfp4 --tensor nope", 1, {"nope"});
+  expect_error("evaluate model.safetensors --schemes mxfp4 --csv nowhere/e.csv --m 1", 1, {"nowhere/e.csv"});
+  expect_error("evaluate model.safetensors --schemes mxfp4 --m 0", 2, {"--m", "given 0"});
+}
+
+TEST_F(FilesTest, ProgressOnlyWhereItIsWanted) {
+  const std::string command = "evaluate model.safetensors --schemes int8 --m 2 --budget 0.001";
+  EXPECT_EQ(run(command).err, "");
+  EXPECT_NE(run(command + " --progress").err.find("[0/2"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace scalegemm::cli_test

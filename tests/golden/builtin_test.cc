@@ -1,0 +1,85 @@
+// The built-in kernels as the library links them.
+#include "store/builtin.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "arch/cpu_family.h"
+#include "base/files.h"
+#include "base/subprocess.h"
+#include "cpu/abi.h"
+#include "gen/generate.h"
+#include "manifest.h"
+
+namespace scalegemm::store {
+namespace {
+
+TEST(Builtin, EveryKernelOfEveryCpuTargetIsLinkedAndFoundByItsSource) {
+  const auto kernels = builtin_kernels();
+  size_t count = 0;
+  for (const spec::TargetName& row : spec::kTargets) {
+    for (const spec::KernelSpec& spec : arch::cpu_specs(row.target)) {
+      const auto source = gen::generate(spec);
+      ASSERT_TRUE(source.ok());
+      const BuiltinKernel* kernel = find_builtin(kernels, source->source_id);
+      ASSERT_NE(kernel, nullptr) << source->name;
+      EXPECT_EQ(kernel->name, source->name);
+      const SgCpuKernel* table = kernel->table();
+      ASSERT_NE(table, nullptr);
+      EXPECT_EQ(table->abi_version, static_cast<uint32_t>(SG_CPU_ABI_VERSION));
+      EXPECT_EQ(table->name, source->name);
+      EXPECT_NE(table->compute, nullptr);
+      ++count;
+    }
+  }
+  EXPECT_EQ(kernels.size(), count) << "nothing is built in that no target asks for";
+  std::set<base::Hash128> ids;
+  for (const BuiltinKernel& kernel : kernels) {
+    ids.insert(kernel.id);
+  }
+  EXPECT_EQ(ids.size(), count);
+}
+
+// Code of an ISA level that the linker could merge with code of another, or with the library's own baseline
+// code, would crash on an older processor. So every weak symbol carries its ISA in its name.
+TEST(Builtin, NoWeakSymbolIsSharedBetweenIsaLevels) {
+  const auto done = base::run({.argv = {SCALEGEMM_NM, "-C", "--defined-only",
+                                        std::string(SCALEGEMM_BUILD_DIR) + "/builtin/kernels.a"},
+                               .max_output = size_t{64} << 20});
+  ASSERT_TRUE(done.ok() && done->succeeded()) << done.status().message();
+  std::istringstream lines(done->output);
+  int weak = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t kind = line.find_first_of(' ');
+    if (kind == std::string::npos || kind + 2 >= line.size() ||
+        std::string("WVu").find(line[kind + 1]) == std::string::npos) {
+      continue;
+    }
+    const std::string name = line.substr(kind + 3);
+    // Sanitizers add data of their own.
+    if (name.find("asan") != std::string::npos || name.find("tsan") != std::string::npos ||
+        name.find("DW.ref") != std::string::npos) {
+      continue;
+    }
+    ++weak;
+    EXPECT_TRUE(name.find("scalegemm_kernel::avx512::") != std::string::npos ||
+                name.find("scalegemm_kernel::avx2::") != std::string::npos)
+        << name;
+  }
+  EXPECT_GT(weak, 0);
+}
+
+TEST(Builtin, TheManifestIsWhatIsLinked) {
+  const auto text = base::read_file(std::string(SCALEGEMM_SOURCE_DIR) + "/manifests/builtin.toml", 1 << 20);
+  ASSERT_TRUE(text.ok());
+  const auto specs = build_builtin::read_manifest(*text, "builtin.toml");
+  ASSERT_TRUE(specs.ok()) << specs.status().message();
+  EXPECT_EQ(specs->size(), builtin_kernels().size());
+}
+
+}  // namespace
+}  // namespace scalegemm::store

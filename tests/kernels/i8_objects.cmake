@@ -1,0 +1,17 @@
+# All int8-dot kernels behind kernels/i8_kernels.h: the static library scalegemm_i8_kernels.
+include(${CMAKE_CURRENT_LIST_DIR}/kernel_objects.cmake)
+if(NOT TARGET scalegemm_i8_kernels)
+  add_library(scalegemm_i8_kernels STATIC ${CMAKE_CURRENT_LIST_DIR}/i8_kernels.cc)
+  scalegemm_compile_options(scalegemm_i8_kernels)
+  target_include_directories(scalegemm_i8_kernels PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/kernels)
+  target_link_libraries(scalegemm_i8_kernels PUBLIC scalegemm_layout scalegemm_num)
+  foreach(ISA avx512 avx2)
+    foreach(TYPE INT8 INT4 UINT4 E2M1)
+      string(TOLOWER ${TYPE} NAME)
+      set(OBJECT i8_kernel_${NAME}_${ISA})
+      scalegemm_kernel_object(${OBJECT} ${ISA} ${CMAKE_CURRENT_LIST_DIR}/i8_kernel_tu.cc
+        SG_TEST_TYPE=SG_${TYPE} SG_TEST_SYMBOL=sg_i8_${NAME}_${ISA} SG_TEST_NAME="i8_${NAME}_${ISA}")
+      target_sources(scalegemm_i8_kernels PRIVATE $<TARGET_OBJECTS:${OBJECT}>)
+    endforeach()
+  endforeach()
+endif()

@@ -1,0 +1,85 @@
+#include "toolchain/nvrtc.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+namespace scalegemm::toolchain {
+namespace {
+
+class NvrtcTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!compiler_.ok()) {
+      std::cerr << "NOT TESTED: " << compiler_.status().message() << '\n';
+      GTEST_SKIP() << "NOT TESTED: " << compiler_.status().message();
+    }
+  }
+
+  Result<std::unique_ptr<Compiler>> compiler_ = find_nvrtc();
+};
+
+CompileJob job(std::string_view text) {
+  return {.name = "scale_kernel",
+          .text = text,
+          .includes = {{"common/factor.h", "constexpr float kFactor = 3.0f;\n"}},
+          .target = spec::Target::kSm90a};
+}
+
+TEST_F(NvrtcTest, CompilesATrivialKernelToACubin) {
+  const auto code = (*compiler_)
+                        ->compile(job("#include \"common/factor.h\"\n"
+                                      "extern \"C\" __global__ void scale_kernel(float* x) {\n"
+                                      "  x[threadIdx.x] *= kFactor;\n}\n"));
+  ASSERT_TRUE(code.ok()) << code.status().message();
+  EXPECT_EQ(code->kind, CodeKind::kCubin);
+  ASSERT_GT(code->bytes.size(), 64U);
+  EXPECT_EQ(code->bytes.substr(0, 4), "\177ELF");
+  EXPECT_EQ(code->bytes[18], '\xbe') << "e_machine of a CUDA ELF file (190)";
+  EXPECT_NE(code->bytes.find(".text.scale_kernel"), std::string::npos);
+}
+
+TEST_F(NvrtcTest, AcceptsInstructionsOfSm90aOnly) {
+  const auto code = (*compiler_)
+                        ->compile(job("extern \"C\" __global__ void scale_kernel() {\n"
+                                      "  asm volatile(\"wgmma.fence.sync.aligned;\");\n}\n"));
+  EXPECT_TRUE(code.ok()) << code.status().message();
+}
+
+TEST_F(NvrtcTest, ErrorsCarryTheLog) {
+  const auto code = (*compiler_)->compile(job("__global__ void f() { undeclared_thing(); }\n"));
+  EXPECT_EQ(code.status().code(), Code::kCompileFailed);
+  for (const char* part : {"scale_kernel", "undeclared_thing", "kernel.cu"}) {
+    EXPECT_NE(code.status().message().find(part), std::string::npos) << code.status().message();
+  }
+  EXPECT_EQ((*compiler_)->compile(job("#include \"missing.h\"\n")).status().code(), Code::kCompileFailed);
+}
+
+TEST_F(NvrtcTest, DescribesItselfAndItsFlags) {
+  EXPECT_TRUE((*compiler_)->identity().starts_with("nvrtc 1")) << (*compiler_)->identity();
+  const auto flags = (*compiler_)->flags(spec::Target::kSm90a);
+  ASSERT_TRUE(flags.ok()) << flags.status().message();
+  EXPECT_EQ(flags->accepted.at(0), "--gpu-architecture=sm_90a");
+  const auto refused = (*compiler_)->flags(spec::Target::kAvx512);
+  EXPECT_EQ(refused.status().code(), Code::kUnsupported);
+  EXPECT_NE(refused.status().message().find("avx512"), std::string::npos);
+}
+
+TEST_F(NvrtcTest, AnUnknownOptionIsAnErrorNotACrash) {
+  CompileJob odd = job("__global__ void f() {}\n");
+  odd.extra_flags = {"--no-such-option"};
+  const auto code = (*compiler_)->compile(odd);
+  EXPECT_EQ(code.status().code(), Code::kCompileFailed) << code.status().message();
+}
+
+TEST(Nvrtc, AMissingLibrarySaysSo) {
+  ::setenv("SCALEGEMM_NVRTC", "/nonexistent/libnvrtc.so.13", 1);
+  const auto compiler = find_nvrtc();
+  ::unsetenv("SCALEGEMM_NVRTC");
+  EXPECT_EQ(compiler.status().code(), Code::kNotBuilt);
+  EXPECT_NE(compiler.status().message().find("/nonexistent/libnvrtc.so.13"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace scalegemm::toolchain

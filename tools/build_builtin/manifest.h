@@ -1,0 +1,25 @@
+// Reads a manifest: which kernels are linked into the library.
+//
+//   [[kernels]]                        one or more of these
+//   targets = ["x86-64-v3", "avx512"]  every list is multiplied with the others
+//   pipelines = ["f32fma"]
+//   b = ["e4m3", "int4"]               types of B; ["all"]: all that the family has
+//
+//   [[kernels]]
+//   names = ["gemm_..."]               instead: kernels by name
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "spec/kernel_spec.h"
+
+namespace scalegemm::build_builtin {
+
+// The specs in the manifest's order, each once. `where` names the file in messages. kInvalidArgument with the
+// table's line for anything unknown or empty, and for a kernel that does not exist.
+Result<std::vector<spec::KernelSpec>> read_manifest(std::string_view text, const std::string& where);
+
+}  // namespace scalegemm::build_builtin

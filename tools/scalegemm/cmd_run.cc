@@ -1,0 +1,203 @@
+// scalegemm run: one multiplication, with operands of files or random ones.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "app.h"
+#include "harness/instance.h"
+#include "harness/oracle.h"
+#include "matrix.h"
+#include "problem_flags.h"
+
+namespace scalegemm::cli {
+namespace {
+
+struct Options {
+  RuntimeFlags runtime;
+  JsonFlag json;
+  std::string a;
+  std::string b;
+  std::string c;
+  std::string bias;
+  std::string output;
+  std::string kernel;
+  ProblemFlags problem;
+};
+
+void expect_shape(const std::string& option, const Matrix& matrix, int64_t rows, int64_t cols) {
+  if (matrix.rows != rows || matrix.cols != cols) {
+    throw usage_error(option, fmt::format("a matrix of {} x {}", rows, cols),
+                      fmt::format("{} x {}", matrix.rows, matrix.cols),
+                      "A is M x K, B is N x K, C is M x N and the bias has N values");
+  }
+}
+
+// A vector or matrix of a file, encoded in the type that the problem has for it.
+std::vector<uint8_t> encode(const Matrix& matrix, int32_t dtype) {
+  scalegemm_operand_desc desc{};
+  desc.dtype = dtype;
+  return harness::quantize(desc, matrix.values.data(), matrix.rows, matrix.cols).codes;
+}
+
+// Sizes that the command line leaves out are those of the files.
+harness::Case case_of(const Options& options, const std::optional<Matrix>& a,
+                      const std::optional<Matrix>& b) {
+  harness::Case c = options.problem.make_case();
+  const auto take = [](int64_t& size, const char* option, const std::optional<Matrix>& matrix, bool rows) {
+    if (size == 0 && matrix) {
+      size = rows ? matrix->rows : matrix->cols;
+    }
+    if (size == 0) {
+      throw usage_error(option, "a size, or a file that has it", "neither",
+                        fmt::format("add {} SIZE, or --a and --b FILE", option));
+    }
+  };
+  take(c.m, "--m", a, true);
+  take(c.n, "--n", b, true);
+  take(c.k, "--k", a ? a : b, false);
+  if (!options.c.empty() && c.epilogue.c_dtype == SCALEGEMM_DTYPE_NONE) {
+    c.epilogue.c_dtype = SCALEGEMM_F32;
+  }
+  if (!options.bias.empty() && c.epilogue.bias_dtype == SCALEGEMM_DTYPE_NONE) {
+    c.epilogue.bias_dtype = SCALEGEMM_F32;
+  }
+  return c;
+}
+
+std::shared_ptr<harness::CaseData> load(const Options& options) {
+  std::optional<Matrix> a;
+  std::optional<Matrix> b;
+  if (!options.a.empty()) {
+    a = load_matrix(options.a);
+  }
+  if (!options.b.empty()) {
+    b = load_matrix(options.b);
+  }
+  const harness::Case c = case_of(options, a, b);
+  if (c.batch != 1 && (a || b)) {
+    throw usage_error("--batch", "1 with operands of files", std::to_string(c.batch), "leave --batch out");
+  }
+  auto data = std::make_shared<harness::CaseData>(harness::make_case_data(c));
+  if (a) {
+    expect_shape("--a", *a, c.m, c.k);
+    data->a = harness::quantize(data->problem.a, a->values.data(), c.m, c.k);
+  }
+  if (b) {
+    expect_shape("--b", *b, c.n, c.k);
+    data->b = harness::quantize(data->problem.b, b->values.data(), c.n, c.k);
+  }
+  if (!options.c.empty()) {
+    const Matrix matrix = load_matrix(options.c);
+    expect_shape("--c", matrix, c.m, c.n);
+    data->c_values = encode(matrix, c.epilogue.c_dtype);
+  }
+  if (!options.bias.empty()) {
+    const Matrix matrix = load_matrix(options.bias);
+    expect_shape("--bias", matrix, 1, c.n);
+    data->bias = encode(matrix, c.epilogue.bias_dtype);
+  }
+  return data;
+}
+
+Matrix output_of(const harness::Instance& instance) {
+  const harness::Case& c = instance.data().c;
+  const std::vector<uint8_t> bytes = instance.output();
+  Matrix d;
+  d.rows = c.batch * c.m;
+  d.cols = c.n;
+  d.values.resize(static_cast<size_t>(d.rows * d.cols));
+  for (size_t i = 0; i < d.values.size(); ++i) {
+    d.values[i] = static_cast<float>(harness::output_value(bytes, c.d_dtype, static_cast<int64_t>(i)));
+  }
+  return d;
+}
+
+struct Statistics {
+  double mean = 0;
+  double deviation = 0;
+  double largest = 0;
+  int64_t not_finite = 0;
+};
+
+Statistics statistics_of(const std::vector<float>& values) {
+  Statistics s;
+  double sum = 0;
+  double squares = 0;
+  for (float value : values) {
+    if (!std::isfinite(value)) {
+      ++s.not_finite;
+      continue;
+    }
+    const double x = static_cast<double>(value);
+    sum += x;
+    squares += x * x;
+    s.largest = std::max(s.largest, std::abs(x));
+  }
+  const double count =
+      std::max<double>(static_cast<double>(values.size()) - static_cast<double>(s.not_finite), 1);
+  s.mean = sum / count;
+  s.deviation = std::sqrt(std::max(squares / count - s.mean * s.mean, 0.0));
+  return s;
+}
+
+int run(const Options& options) {
+  const auto data = load(options);
+  const Runtime runtime = options.runtime.make_runtime();
+  harness::Instance instance(runtime, data, {options.runtime.threads, options.kernel}, 0xFF);
+  instance.run();
+  const auto start = std::chrono::steady_clock::now();
+  instance.run_again();
+  const double us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  const Matrix d = output_of(instance);
+  const Statistics s = statistics_of(d.values);
+  if (!options.output.empty()) {
+    save_matrix(options.output, d);
+  }
+  if (!options.json.replaces_text()) {
+    fmt::print("problem  {}\nkernel   {}\ntime     {} us (second run)\n", harness::to_string(data->c),
+               instance.kernel(), short_number(us));
+    fmt::print("D        {} x {}: mean {}, deviation {}, largest {}, not finite {}\n", d.rows, d.cols,
+               short_number(s.mean), short_number(s.deviation), short_number(s.largest), s.not_finite);
+    if (!options.output.empty()) {
+      fmt::print("written  {} (as f32)\n", options.output);
+    }
+  }
+  options.json.write({{"problem", harness::to_string(data->c)},
+                      {"kernel", instance.kernel()},
+                      {"us", us},
+                      {"rows", d.rows},
+                      {"cols", d.cols},
+                      {"mean", s.mean},
+                      {"deviation", s.deviation},
+                      {"largest", s.largest},
+                      {"not_finite", s.not_finite},
+                      {"output", options.output}});
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_run(App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.root->add_subcommand("run", "Multiply once: D = act(alpha * A * B^T + beta * C + bias)");
+  command->add_option("--a", options->a,
+                      "M x K matrix: FILE.npy or FILE.safetensors:TENSOR; default: random");
+  command->add_option("--b", options->b, "N x K matrix, the weight; default: random");
+  command->add_option("--c", options->c, "M x N matrix that is added with factor --beta");
+  command->add_option("--bias", options->bias, "N values that are added to each row");
+  command->add_option("-o,--output", options->output, "Write D as f32 to FILE.npy or FILE.safetensors");
+  command->add_option("--kernel", options->kernel, "A kernel name instead of the dispatcher's choice");
+  options->problem.add_to(*command, ProblemFlags::Sizes::kOptional);
+  options->problem.add_epilogue_to(*command);
+  options->runtime.add_to(*command);
+  options->json.add_to(*command);
+  command->callback([&app, options] { app.action = [options] { return run(*options); }; });
+}
+
+}  // namespace scalegemm::cli

@@ -1,0 +1,83 @@
+// scalegemm: the command line. Each command is a file cmd_<name>.cc; this one parses, runs and reports
+// failure.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "app.h"
+
+namespace scalegemm::cli {
+namespace {
+
+void report(const std::string& message, const std::string& fix) {
+  std::fflush(stdout);
+  fmt::print(stderr, "error: {}\n", message);
+  if (!fix.empty()) {
+    fmt::print(stderr, "fix:   {}\n", fix);
+  }
+}
+
+std::string help_hint(const CLI::App& root) {
+  const auto chosen = root.get_subcommands();
+  return chosen.empty() ? "scalegemm --help lists the commands"
+                        : fmt::format("scalegemm {} --help lists its options", chosen.front()->get_name());
+}
+
+int run(const App& app) {
+  try {
+    return app.action();
+  } catch (const Failure& failure) {
+    report(failure.what(), failure.fix());
+    return failure.exit_code();
+  } catch (const Error& error) {
+    report(error.what(), advice(error.status()));
+    return error.status() == SCALEGEMM_INVALID_ARGUMENT ? kExitUsage : kExitFailure;
+  } catch (const std::bad_alloc&) {
+    report("out of memory", "use a smaller problem, or --max-shapes with evaluate");
+    return kExitFailure;
+  } catch (const std::exception& error) {
+    report(error.what(), "this is a bug; please report it with the command line");
+    return kExitFailure;
+  }
+}
+
+int main_of(int argc, char** argv) {
+  CLI::App root(
+      "Block-scaled matrix multiplication for low-precision weights: any scheme, any shape.\n"
+      "Every command takes --help. Exit code: 0 success, 1 failure, 2 wrong command line.");
+  root.name("scalegemm");
+  root.set_version_flag("--version", std::string("scalegemm ") + scalegemm_version());
+  root.require_subcommand(1);
+  App app{&root, {}};
+  add_info(app);
+  add_schemes(app);
+  add_quantize(app);
+  add_pack(app);
+  add_run(app);
+  add_verify(app);
+  add_bench(app);
+  add_kernels(app);
+  add_explain(app);
+  add_cache(app);
+  add_doctor(app);
+  add_evaluate(app);
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return root.exit(success);  // --help and --version
+  } catch (const CLI::ParseError& error) {
+    report(error.what(), help_hint(root));
+    return kExitUsage;
+  }
+  return run(app);
+}
+
+}  // namespace
+}  // namespace scalegemm::cli
+
+int main(int argc, char** argv) {
+  return scalegemm::cli::main_of(argc, argv);
+}
