@@ -276,6 +276,9 @@ OperandData make_operand(const Case& c, const scalegemm_problem& problem, Side s
     return data;
   }
   std::vector<float> values = normal_values(c.fill, side, problem.batch * rows, problem.k, c.seed);
+  if (desc.dtype == SCALEGEMM_UINT4 && desc.scale.zero_dtype == SCALEGEMM_DTYPE_NONE) {
+    std::transform(values.begin(), values.end(), values.begin(), [](float x) { return std::abs(x); });
+  }
   quantize_into(data, values.data(), nullptr);
   return data;
 }

@@ -169,8 +169,8 @@ SG_INLINE Decoded<kType, kCount> decode(const void* codes) {
     } else if constexpr (kType == SG_E8M0) {
       // 2^(b-127): b is the exponent field; 0 is the subnormal 2^-127, 255 a NaN.
       const I b = load_u8(q);
-      const I field = ior(ishl<23>(b), select(iequal(b, iset1(255)), iset1(0x400000), iset1(0)));
-      out.v[i] = as_float(select(iequal(b, iset1(0)), iset1(0x400000), field));
+      const I x = imax(ishl<23>(b), iset1(0x400000));
+      out.v[i] = as_float(select(iequal(b, iset1(255)), iset1(0x7fc00000), x));
     } else {
       static_assert(kType == SG_E5M2_FNUZ, "no such operand type");
       const I b = load_i8(q);
@@ -207,47 +207,52 @@ SG_INLINE void interleave_columns(F& even, F& odd) {
 }
 #endif
 
-// Run-time choice, outside hot loops: 32 storage elements to 32 f32 (4-bit types: 64, the 32 even k first),
-// decode_factor included.
-using DecodeGroup = void (*)(const void* codes, float* out);
+// Run-time choice, outside hot loops: `groups` x 32 storage elements side by side to f32 (4-bit types: 64
+// values a group, the 32 even k first), times `factor`.
+using DecodeRun = void (*)(const void* codes, int64_t groups, float factor, float* out);
 
 template <int kType>
-inline void decode_group_to(const void* codes, float* out) {
-  const auto x = decode<kType, kVecs>(codes);
+inline void decode_run(const void* codes, int64_t groups, float factor, float* out) {
   constexpr int kCount = is_4bit(kType) ? 2 * kVecs : kVecs;
+  const uint8_t* p = static_cast<const uint8_t*>(codes);
+  const F exact = set1(decode_factor(kType)), scale = set1(factor);
+  for (int64_t g = 0; g < groups; ++g, p += group_bytes(kType), out += kCount * kLanes) {
+    const auto x = decode<kType, kVecs>(p);
 #pragma GCC unroll 8
-  for (int i = 0; i < kCount; ++i) {
-    store(out + i * kLanes, decode_factor(kType) == 1.0f ? x.v[i] : mul(x.v[i], set1(decode_factor(kType))));
+    for (int i = 0; i < kCount; ++i) {
+      const F v = decode_factor(kType) == 1.0f ? x.v[i] : mul(x.v[i], exact);
+      store(out + i * kLanes, mul(v, scale));
+    }
   }
 }
 
 // Null for a type that is neither an operand nor a scale type.
-inline DecodeGroup find_decode_group(int type) {
+inline DecodeRun find_decode_run(int type) {
   switch (type) {
     case SG_F32:
-      return &decode_group_to<SG_F32>;
+      return &decode_run<SG_F32>;
     case SG_F16:
-      return &decode_group_to<SG_F16>;
+      return &decode_run<SG_F16>;
     case SG_BF16:
-      return &decode_group_to<SG_BF16>;
+      return &decode_run<SG_BF16>;
     case SG_E4M3:
-      return &decode_group_to<SG_E4M3>;
+      return &decode_run<SG_E4M3>;
     case SG_E4M3_FNUZ:
-      return &decode_group_to<SG_E4M3_FNUZ>;
+      return &decode_run<SG_E4M3_FNUZ>;
     case SG_E5M2:
-      return &decode_group_to<SG_E5M2>;
+      return &decode_run<SG_E5M2>;
     case SG_E5M2_FNUZ:
-      return &decode_group_to<SG_E5M2_FNUZ>;
+      return &decode_run<SG_E5M2_FNUZ>;
     case SG_E2M1:
-      return &decode_group_to<SG_E2M1>;
+      return &decode_run<SG_E2M1>;
     case SG_E8M0:
-      return &decode_group_to<SG_E8M0>;
+      return &decode_run<SG_E8M0>;
     case SG_INT8:
-      return &decode_group_to<SG_INT8>;
+      return &decode_run<SG_INT8>;
     case SG_INT4:
-      return &decode_group_to<SG_INT4>;
+      return &decode_run<SG_INT4>;
     case SG_UINT4:
-      return &decode_group_to<SG_UINT4>;
+      return &decode_run<SG_UINT4>;
     default:
       return nullptr;
   }
@@ -283,7 +288,7 @@ inline float load_element(const void* data, int64_t index, int type) {
       return static_cast<float>(static_cast<int8_t>(*p));
     default:
       group[0] = *p;
-      find_decode_group(type)(group, out);
+      find_decode_run(type)(group, 1, 1.0f, out);
       return out[0];
   }
 }

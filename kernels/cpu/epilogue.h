@@ -27,9 +27,9 @@ struct OutputBlock {
 inline void load_row(const void* data, int64_t base, int64_t stride, int columns, int type, float* out) {
   const int size = storage_bytes(type);
   const uint8_t* p = static_cast<const uint8_t*>(data) + base * size;
-  const DecodeGroup decode_codes = find_decode_group(type);
+  const DecodeRun decode_codes = find_decode_run(type);
   if (stride == 1 && columns == kGroup && !is_4bit(type)) {
-    decode_codes(p, out);
+    decode_codes(p, 1, 1.0f, out);
     return;
   }
   alignas(64) uint8_t codes[group_bytes(SG_F32)] = {};
@@ -44,7 +44,7 @@ inline void load_row(const void* data, int64_t base, int64_t stride, int columns
     }
   }
   alignas(64) float values[2 * kGroup];
-  decode_codes(codes, values);
+  decode_codes(codes, 1, 1.0f, values);
   __builtin_memcpy(out, values, kGroup * sizeof(float));
 }
 

@@ -44,12 +44,13 @@ class F32Gemm {
 
   static uint64_t scratch_bytes(const SgCpuGemm* g) {
     const int64_t compute_bytes = is_thin(*g) ? thin_scratch(*g) : block_scratch(*g);
-    const int64_t most = compute_bytes > kRowScratchBytes ? compute_bytes : kRowScratchBytes;
+    const int64_t prepare_bytes = row_scratch_bytes(Blocking::kChunk);
+    const int64_t most = compute_bytes > prepare_bytes ? compute_bytes : prepare_bytes;
     return static_cast<uint64_t>(sg_round_up(most, 64));
   }
 
   static int64_t prepare_units(const SgCpuGemm* g) {
-    return g->batch * tiles(*g).count * ceil_div(g->k, kRowChunk);
+    return g->batch * tiles(*g).count * ceil_div(g->k, Blocking::kChunk);
   }
 
   static void prepare(const SgCpuGemm* g, int64_t begin, int64_t end, void* scratch) {
@@ -92,8 +93,9 @@ class F32Gemm {
   static EvenCut tiles(const SgCpuGemm& g) {
     return EvenCut::of_at_most(g.m, is_thin(g) ? kDotRows : kTileRows);
   }
-  static const float* rows_of(const SgCpuGemm& g, int64_t batch, int64_t m) {
-    return static_cast<const float*>(g.workspace) + (batch * g.m + m) * g.k;
+  // The panel of A for rows from m on and the chunk [k0, k1).
+  static float* panel_of(const SgCpuGemm& g, int64_t batch, int64_t m, int64_t k0, int64_t k1) {
+    return static_cast<float*>(g.workspace) + batch * g.m * g.k + g.m * k0 + m * (k1 - k0);
   }
 
   // Enough units for a few threads to share, from the sizes alone: first fewer panels a unit, then fewer
@@ -117,14 +119,14 @@ class F32Gemm {
 
   static void prepare_range(const SgCpuGemm& g, int64_t begin, int64_t end, float* scratch) {
     const EvenCut cut = tiles(g);
-    const int64_t chunks = ceil_div(g.k, kRowChunk);
+    const int64_t chunks = ceil_div(g.k, Blocking::kChunk);
     for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t k0 = unit % chunks * kRowChunk;
+      const int64_t k0 = unit % chunks * Blocking::kChunk;
+      const int64_t k1 = least(k0 + Blocking::kChunk, g.k);
       const int64_t tile = unit / chunks % cut.count;
       const int64_t batch = unit / chunks / cut.count;
-      const int64_t m = cut.begin(tile);
-      float* panel = static_cast<float*>(g.workspace) + (batch * g.m + m) * g.k;
-      prepare_rows(RowDecoder(g, batch), m, cut.size(tile), k0, least(k0 + kRowChunk, g.k), panel, scratch);
+      float* const panel = panel_of(g, batch, cut.begin(tile), k0, k1);
+      prepare_rows(RowDecoder(g, batch), cut, tile, k0, k1, panel, scratch);
     }
   }
 
@@ -172,7 +174,7 @@ class F32Gemm {
           const int64_t m = cut.begin(tile);
           const int size = static_cast<int>(cut.size(tile));
           float* const c = sums + ((panel - panel0) * rows + m - row0) * kGroup;
-          run_tile(size, {rows_of(g, batch, m) + k0 * size, b, c, k1 - k0, k0 == 0});
+          run_tile(size, {panel_of(g, batch, m, k0, k1), b, c, k1 - k0, k0 == 0});
           if (k1 == g.k) {
             finish(g, batch, m, size, panel, c);
           }
@@ -220,7 +222,7 @@ class F32Gemm {
         blocks[p] = weights.block(panel0 + p, k0, k1, Weights<kBType>::carve(g, chunk, scratch + p * space));
       }
       DotJob job = {};
-      job.a = rows_of(g, batch, 0) + k0 * rows;
+      job.a = panel_of(g, batch, 0, k0, k1);  // one tile: [k][rows] throughout
       job.k0 = k0;
       job.k1 = k1;
       job.block_k = weights.block_k();

@@ -1,11 +1,14 @@
 // A for the f32 kernels: decoded once a call into f32 row panels in the shared workspace, scale, zero point
 // and global scale folded in:
 //
-//   value = (code - zero) * (scale * global)          panel of `rows` rows: [k][rows] f32
+//   value = (code - zero) * (scale * global)
 //
-// M rows are cut into ceil(M / most) tiles whose sizes differ by at most one (M = 16 gives 8 + 8 for 14-row
-// tiles, not 14 + 2), the larger ones first. The panel of a tile that begins at row m starts at m*K floats,
-// so the workspace of a batch is exactly M*K floats.
+//   workspace of a batch   [chunk of k][row tile][k in chunk][row in tile] f32
+//
+// so that the block of A that one unit works on is one run of memory (no two tiles fight for the same cache
+// sets). M rows are cut into ceil(M / most) tiles whose sizes differ by at most one (M = 16 gives 8 + 8 for
+// 14-row tiles, not 14 + 2), the larger ones first. The panel of a tile that begins at row m starts at m*K
+// floats, so the workspace of a batch is exactly M*K floats.
 #ifndef SCALEGEMM_KERNELS_CPU_F32_ROWS_H_
 #define SCALEGEMM_KERNELS_CPU_F32_ROWS_H_
 
@@ -26,13 +29,12 @@ struct EvenCut {
   int64_t size(int64_t part) const { return begin(part + 1) - begin(part); }
 };
 
-// One row of A, k in [k0, k0 + kRowChunk) at most, as f32 with scales applied.
-constexpr int64_t kRowChunk = 1024;
+// Rows of A as f32 with scales applied.
 
 class RowDecoder {
  public:
   RowDecoder(const SgCpuGemm& g, int64_t batch) : a_(g.a), k_(g.k), batch_(batch), type_(g.a.dtype) {
-    decode_ = find_decode_group(type_);
+    decode_ = find_decode_run(type_);
     per_element_ = is_4bit(type_) ? 2 : 1;
     size_ = storage_bytes(type_);
     const bool blocks = a_.scale.data || a_.zero.data;
@@ -41,7 +43,7 @@ class RowDecoder {
     global_ = a_.global_scale ? *a_.global_scale : 1.0f;
   }
 
-  // out holds kRowChunk + 2*kGroup floats. k0 is even for 4-bit types.
+  // out holds k1 - k0 + 2*kGroup floats. k0 is even for 4-bit types.
   void decode_row(int64_t m, int64_t k0, int64_t k1, float* out) const {
     const uint8_t* row =
         static_cast<const uint8_t*>(a_.data) +
@@ -49,14 +51,14 @@ class RowDecoder {
     const int64_t elements = ceil_div(k1 - k0, per_element_);
     for (int64_t e = 0; e < elements; e += kGroup, out += kGroup * per_element_) {
       const int count = static_cast<int>(least(elements - e, kGroup));
-      decode_run(row + e * a_.stride_k * size_, count, out);
+      decode_piece(row + e * a_.stride_k * size_, count, out);
     }
     apply_scales(m, k0, k1, out - sg_round_up(elements, kGroup) * per_element_);
   }
 
  private:
   // `count` storage elements to f32 in order of k; a 4-bit pair gives two.
-  void decode_run(const uint8_t* p, int count, float* out) const {
+  void decode_piece(const uint8_t* p, int count, float* out) const {
     alignas(64) uint8_t codes[group_bytes(SG_F32)];
     if (count < kGroup || a_.stride_k != 1) {
       __builtin_memset(codes, 0, sizeof(codes));
@@ -66,11 +68,11 @@ class RowDecoder {
       p = codes;
     }
     if (per_element_ == 1) {
-      decode_(p, out);
+      decode_(p, 1, 1.0f, out);
       return;
     }
     alignas(64) float halves[2 * kGroup];
-    decode_(p, halves);
+    decode_(p, 1, 1.0f, halves);
     for (int i = 0; i < kGroup; ++i) {
       out[2 * i] = halves[i];
       out[2 * i + 1] = halves[kGroup + i];
@@ -113,22 +115,24 @@ class RowDecoder {
   const SgOperand& a_;
   int64_t k_, batch_;
   int type_, per_element_ = 1, size_ = 1;
-  DecodeGroup decode_ = nullptr;
+  DecodeRun decode_ = nullptr;
   int64_t block_k_ = 1, block_r_ = 1;
   float global_ = 1.0f;
 };
 
-// Scratch of prepare_rows.
-constexpr int64_t kRowScratchBytes = (kRowChunk + 2 * kGroup) * 4;
+// Scratch of prepare_rows for k1 - k0 = depth.
+constexpr int64_t row_scratch_bytes(int64_t depth) {
+  return (depth + 2 * kGroup) * 4;
+}
 
-// Decodes rows [m, m+rows), k in [k0, k1) into their panel (its start at k = 0 is `panel`).
-inline void prepare_rows(const RowDecoder& decoder, int64_t m, int64_t rows, int64_t k0, int64_t k1,
+// Decodes rows [m, m+rows), k in [k0, k1) into the panel [k - k0][rows].
+inline void prepare_rows(const RowDecoder& decoder, const EvenCut& cut, int64_t tile, int64_t k0, int64_t k1,
                          float* panel, float* scratch) {
+  const int64_t rows = cut.size(tile);
   for (int64_t i = 0; i < rows; ++i) {
-    decoder.decode_row(m + i, k0, k1, scratch);
-    float* out = panel + k0 * rows + i;
+    decoder.decode_row(cut.begin(tile) + i, k0, k1, scratch);
     for (int64_t k = 0; k < k1 - k0; ++k) {
-      out[k * rows] = scratch[k];
+      panel[k * rows + i] = scratch[k];
     }
   }
 }

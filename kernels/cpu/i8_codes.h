@@ -133,9 +133,6 @@ SG_INLINE I i8_dot(I acc, I b, const uint8_t* a) {
 SG_INLINE I imul(I a, I b) {
   return _mm512_mullo_epi32(a, b);
 }
-SG_INLINE I imax(I a, I b) {
-  return _mm512_max_epi32(a, b);
-}
 // x | bits where x == y, else x.
 SG_INLINE I ior_equal(I x, I bits, I y) {
   return _mm512_mask_or_epi32(x, iequal(x, y), x, bits);
@@ -143,9 +140,6 @@ SG_INLINE I ior_equal(I x, I bits, I y) {
 #else
 SG_INLINE I imul(I a, I b) {
   return _mm256_mullo_epi32(a, b);
-}
-SG_INLINE I imax(I a, I b) {
-  return _mm256_max_epi32(a, b);
 }
 SG_INLINE I ior_equal(I x, I bits, I y) {
   return ior(x, iand(bits, _mm256_cmpeq_epi32(x, y)));

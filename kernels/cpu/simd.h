@@ -97,6 +97,9 @@ SG_INLINE I ior(I a, I b) {
 SG_INLINE I ixor(I a, I b) {
   return _mm512_xor_si512(a, b);
 }
+SG_INLINE I imax(I a, I b) {
+  return _mm512_max_epi32(a, b);
+}
 template <int kBits>
 SG_INLINE I ishl(I a) {
   return _mm512_slli_epi32(a, kBits);
@@ -231,6 +234,9 @@ SG_INLINE I ior(I a, I b) {
 }
 SG_INLINE I ixor(I a, I b) {
   return _mm256_xor_si256(a, b);
+}
+SG_INLINE I imax(I a, I b) {
+  return _mm256_max_epi32(a, b);
 }
 template <int kBits>
 SG_INLINE I ishl(I a) {

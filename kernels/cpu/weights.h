@@ -130,6 +130,16 @@ inline void gather(const RawBlock& b, uint8_t* out) {
   }
 }
 
+inline void gather_any(int size, const RawBlock& b, uint8_t* out) {
+  if (size == 1) {
+    gather<1>(b, out);
+  } else if (size == 2) {
+    gather<2>(b, out);
+  } else {
+    gather<4>(b, out);
+  }
+}
+
 // How a decoded code becomes a value: v, v*s, or (v*decode_factor - z)*s.
 enum WeightMode { kPlain = 0, kScaled = 1, kZeroed = 2 };
 
@@ -141,11 +151,12 @@ struct PanelBlock {
   const float* zeros;
 };
 
-// Scratch of one PanelBlock, in bytes from its start.
+// Scratch of one PanelBlock; `staging` holds scales in panel order before they are decoded.
 struct PanelScratch {
   uint8_t* codes;
   float* scales;
   float* zeros;
+  uint8_t* staging;
 };
 
 template <int kType>
@@ -172,12 +183,12 @@ class Weights {
   // Bytes of scratch for a chunk of `chunk` k: codes (raw weights only), scales, zeros, each a multiple
   // of 64.
   static int64_t scratch_bytes(const SgCpuGemm& g, int64_t chunk) {
-    return code_bytes(g, chunk) + 2 * row_bytes(g, chunk);
+    return code_bytes(g, chunk) + 3 * row_bytes(g, chunk);
   }
   static PanelScratch carve(const SgCpuGemm& g, int64_t chunk, uint8_t* memory) {
-    float* scales = reinterpret_cast<float*>(memory + code_bytes(g, chunk));
-    float* zeros = reinterpret_cast<float*>(memory + code_bytes(g, chunk) + row_bytes(g, chunk));
-    return {memory, scales, zeros};
+    uint8_t* const rows = memory + code_bytes(g, chunk);
+    const int64_t size = row_bytes(g, chunk);
+    return {memory, reinterpret_cast<float*>(rows), reinterpret_cast<float*>(rows + size), rows + 2 * size};
   }
 
   // k0 is even for 4-bit types.
@@ -192,17 +203,12 @@ class Weights {
       gather_codes(data, panel, k0, k1, scratch.codes);
     }
     if (mode_ != kPlain) {
-      fill_rows(b_.scale, panel, k0, k1, 1.0f, scratch.scales);
       const float factor = mode_ == kScaled ? decode_factor(kType) : 1.0f;
-      const int64_t count = ((k1 - 1) / block_k_ - k0 / block_k_ + 1) * kGroup;
-      for (int64_t i = 0; i < count; i += kLanes) {
-        const F s = mul(load(scratch.scales + i), set1(global_));
-        store(scratch.scales + i, mul(s, set1(factor)));
-      }
+      fill_rows(b_.scale, panel, k0, k1, scratch.staging, scratch.scales, global_ * factor);
       out.scales = scratch.scales;
     }
     if (mode_ == kZeroed) {
-      fill_rows(b_.zero, panel, k0, k1, 0.0f, scratch.zeros);
+      fill_rows(b_.zero, panel, k0, k1, scratch.staging, scratch.zeros, 1.0f);
       out.zeros = scratch.zeros;
     }
     return out;
@@ -230,32 +236,55 @@ class Weights {
     gather<kSize>(raw, out);
   }
 
-  // Rows of 32 f32 from a scale or zero matrix, for the k blocks that [k0, k1) touches.
-  void fill_rows(const SgScale& s, int64_t panel, int64_t k0, int64_t k1, float absent, float* out) const {
-    const int64_t n0 = panel * kGroup;
-    const int columns = static_cast<int>(least(n_ - n0, kGroup));
-    const int64_t base = batch_ * s.stride_batch;
-    for (int64_t kb = k0 / block_k_; kb <= (k1 - 1) / block_k_; ++kb, out += kGroup) {
-      if (!s.data) {
-        fill(out, absent);
-      } else if (b_.packed) {
-        load_row(s.data, base + (panel * k_blocks_ + kb) * kGroup, 1, kGroup, s.dtype, out);
-      } else if (block_r_ == 1) {
-        load_row(s.data, base + n0 * s.stride_r + kb * s.stride_k, s.stride_r, columns, s.dtype, out);
-      } else if (n0 / block_r_ == (n0 + columns - 1) / block_r_) {
-        fill(out, load_element(s.data, base + n0 / block_r_ * s.stride_r + kb * s.stride_k, s.dtype));
-      } else {
-        fill(out, 0.0f);
-        for (int c = 0; c < columns; ++c) {
-          out[c] = load_element(s.data, base + (n0 + c) / block_r_ * s.stride_r + kb * s.stride_k, s.dtype);
-        }
+  // Rows of 32 f32, times factor, from a scale or zero matrix for the k blocks that [k0, k1) touches. Without
+  // a matrix the rows hold factor.
+  void fill_rows(const SgScale& s, int64_t panel, int64_t k0, int64_t k1, uint8_t* staging, float* out,
+                 float factor) const {
+    const int64_t kb = k0 / block_k_;
+    const int64_t rows = (k1 - 1) / block_k_ - kb + 1;
+    if (!s.data) {
+      for (int64_t i = 0; i < rows * kGroup; i += kLanes) {
+        store(out + i, set1(factor));
       }
+      return;
+    }
+    const int size = storage_bytes(s.dtype);
+    const uint8_t* codes = static_cast<const uint8_t*>(s.data) + batch_ * s.stride_batch * size;
+    if (b_.packed) {
+      codes += (panel * k_blocks_ + kb) * kGroup * size;
+    } else {
+      gather_scales(s, codes, panel * kGroup, kb, rows, staging);
+      codes = staging;
+    }
+    const DecodeRun decode_codes = find_decode_run(s.dtype);
+    if (!is_4bit(s.dtype)) {
+      decode_codes(codes, rows, factor, out);
+      return;
+    }
+    for (int64_t i = 0; i < rows; ++i) {  // 4-bit zero points: a code a byte
+      alignas(64) float values[2 * kGroup];
+      decode_codes(codes + i * kGroup, 1, factor, values);
+      __builtin_memcpy(out + i * kGroup, values, sizeof(float) * kGroup);
     }
   }
 
-  static void fill(float* out, float x) {
-    for (int i = 0; i < kGroup; i += kLanes) {
-      store(out + i, set1(x));
+  // Scales of columns from n0 on, k blocks [kb, kb + rows), to [row][32] in their own type.
+  void gather_scales(const SgScale& s, const uint8_t* codes, int64_t n0, int64_t kb, int64_t rows,
+                     uint8_t* out) const {
+    const int size = storage_bytes(s.dtype);
+    const int columns = static_cast<int>(least(n_ - n0, kGroup));
+    const uint8_t* first = codes + (n0 / block_r_ * s.stride_r + kb * s.stride_k) * size;
+    const bool shared = n0 / block_r_ == (n0 + columns - 1) / block_r_;
+    RawBlock block = {first, shared ? 0 : s.stride_r * size, s.stride_k * size, columns, rows};
+    if (block_r_ == 1 || shared) {
+      gather_any(size, block, out);
+      return;
+    }
+    for (int c = 0; c < columns; ++c) {  // a block of rows ends inside the panel
+      for (int64_t i = 0; i < rows; ++i) {
+        const uint8_t* from = codes + ((n0 + c) / block_r_ * s.stride_r + (kb + i) * s.stride_k) * size;
+        __builtin_memcpy(out + (i * kGroup + c) * size, from, static_cast<size_t>(size));
+      }
     }
   }
 

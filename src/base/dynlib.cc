@@ -1,7 +1,10 @@
 #include "base/dynlib.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <sys/mman.h>
+
+#include <cstring>
 
 namespace scalegemm::base {
 namespace {
@@ -16,6 +19,30 @@ Result<void*> open_handle(const std::string& path, const std::string& name) {
   return handle;
 }
 
+// The loader maps segments as the headers say; one that ends past the file raises SIGBUS when it is touched.
+// So a cut file is found here.
+bool is_whole_elf(std::string_view bytes) {
+  Elf64_Ehdr header;
+  if (bytes.size() < sizeof header) {
+    return false;
+  }
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const uint64_t size = bytes.size();
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phoff > size ||
+      header.e_phnum > (size - header.e_phoff) / sizeof(Elf64_Phdr)) {
+    return false;
+  }
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, bytes.data() + header.e_phoff + i * sizeof segment, sizeof segment);
+    if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset) {
+      return false;
+    }
+  }
+  return header.e_phnum > 0;
+}
+
 }  // namespace
 
 Result<DynLib> DynLib::open(const std::string& name) {
@@ -25,6 +52,10 @@ Result<DynLib> DynLib::open(const std::string& name) {
 }
 
 Result<DynLib> DynLib::open_bytes(std::string_view bytes, const std::string& name) {
+  if (!is_whole_elf(bytes)) {
+    return make_error(Code::kCorruptData, "library {}: its {} bytes are not a whole 64-bit ELF file", name,
+                      bytes.size());
+  }
   // memfd names are at most 249 bytes long.
   UniqueFd memory(::memfd_create(name.substr(0, 200).c_str(), MFD_CLOEXEC));
   if (!memory) {

@@ -19,8 +19,8 @@ class DynLib {
   static Result<DynLib> open(const std::string& name);
 
   // A library that exists only in memory: needs no writable folder and leaves no file. `name` is for
-  // messages and debuggers. The bytes are copied. Its constructors run: pass only what a compiler of ours
-  // made or what a verified cache entry holds.
+  // messages and debuggers. The bytes are copied; kCorruptData when they are not a whole ELF file. Its
+  // constructors run: pass only what a compiler of ours made or what a verified cache entry holds.
   static Result<DynLib> open_bytes(std::string_view bytes, const std::string& name);
 
   DynLib() = default;

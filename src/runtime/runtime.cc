@@ -200,9 +200,9 @@ Result<spec::KernelSpec> Runtime::Impl::choose(const dispatch::Explanation& e, c
       return wanted;
     }
   }
-  for (const spec::Decline& decline : e.declines) {
-    if (decline.kernel == o.kernel) {
-      return unsupported("kernel: {}", spec::to_string(decline));
+  if (spec::is_cpu(wanted.target) && arch::legal(wanted).ok()) {
+    if (const auto decline = arch::cpu_declines(wanted, e.problem)) {
+      return unsupported("kernel: {}: {}", o.kernel, spec::to_string(*decline));
     }
   }
   return unsupported("kernel: {} is no kernel of this device; `scalegemm kernels` lists them", o.kernel);

@@ -17,17 +17,17 @@ namespace scalegemm::runtime {
 struct RuntimeOptions {
   int threads = 0;           // 0: one a core
   bool jit = true;
-  std::string cache_dir;     // empty: the default places
-  std::string tuned_table;   // path, or empty
+  std::string cache_dir = {};     // empty: the default places
+  std::string tuned_table = {};   // path, or empty
   bool strict = false;
-  std::string cpu_target;    // cap; empty: $SCALEGEMM_CPU_TARGET, else none
+  std::string cpu_target = {};    // cap; empty: $SCALEGEMM_CPU_TARGET, else none
 };
 
 struct DeviceInfo {
-  std::string name;
-  std::string model;
-  std::string target;
-  std::string features;
+  std::string name = {};
+  std::string model = {};
+  std::string target = {};
+  std::string features = {};
   int cores = 0;
   uint64_t l1_bytes = 0;
   uint64_t l2_bytes = 0;
@@ -39,27 +39,27 @@ struct Support {
   bool supported = false;
   bool needs_compiler = false;
   uint64_t workspace_bytes = 0;
-  std::string kernel;
-  std::string reason;
+  std::string kernel = {};
+  std::string reason = {};
 };
 
 struct KernelInfo {
-  std::string name;
-  std::string target;
+  std::string name = {};
+  std::string target = {};
   std::string id = {};  // empty where it is not known without a compiler
   bool built_in = false;
   bool cached = false;
 };
 
 struct CacheInfo {
-  std::string path;
+  std::string path = {};
   int64_t entries = 0;
   uint64_t bytes = 0;
   bool writable = false;
 };
 
 struct ToolchainInfo {
-  std::string name;
+  std::string name = {};
   std::string version = {};  // what the compiler says of itself
   std::string problem = {};  // why it cannot be used and what to do; empty when it can
 };

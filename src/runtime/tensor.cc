@@ -89,14 +89,15 @@ Status check_output(const Tensor& tensor, const Expected& want) {
   __int128 below = 1;
   for (size_t i = 3; i-- > 0;) {
     const size_t dim = order[i];
-    if (tensor.shape[dim] == 1) {
+    const int64_t extent = stored_extent(tensor, static_cast<int>(dim), want.one_code_a_byte);
+    if (extent == 1) {
       continue;
     }
     if (tensor.stride[dim] < below) {
       return invalid_argument("{}: elements overlap: stride[{}] is {}, needs at least {}", want.name, dim,
                               tensor.stride[dim], static_cast<int64_t>(below));
     }
-    below = static_cast<__int128>(tensor.stride[dim]) * (tensor.shape[dim] - 1) + below;
+    below = static_cast<__int128>(tensor.stride[dim]) * (extent - 1) + below;
   }
   return ok_status();
 }

@@ -1,4 +1,5 @@
 # The library exports exactly the functions that the public header declares.
+cmake_policy(VERSION 3.25)
 execute_process(COMMAND ${NM} -D --defined-only --format=posix ${LIBRARY} OUTPUT_VARIABLE TABLE COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" LINES "${TABLE}")
 set(EXPORTED)

@@ -149,7 +149,10 @@ TEST(Jit, ARealKernelFromSpecToNumbers) {
   EXPECT_EQ(wrong_symbol.status().code(), Code::kCorruptData);
   const auto wrong_name = store::CpuCode::load(*again->bytes, source.symbol, "other_name");
   EXPECT_EQ(wrong_name.status().code(), Code::kCorruptData);
-  EXPECT_FALSE(store::CpuCode::load(again->bytes->substr(0, 4000), source.symbol, source.name).ok());
+  for (const size_t cut : {size_t{0}, size_t{63}, size_t{200}, size_t{4000}, again->bytes->size() / 2}) {
+    const auto cut_off = store::CpuCode::load(again->bytes->substr(0, cut), source.symbol, source.name);
+    EXPECT_EQ(cut_off.status().code(), Code::kCorruptData) << cut;
+  }
 }
 
 TEST(Jit, AnUnwritableTemporaryFolderIsAnError) {

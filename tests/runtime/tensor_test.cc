@@ -67,6 +67,7 @@ TEST_F(TensorCheck, FourBitColumnsTakeHalfTheBytes) {
   Tensor t{.data = codes.data(), .bytes = 12, .type = DType::kInt4, .shape = {1, 3, 8}, .stride = {12, 4, 1}};
   const Expected w{.name = "b", .type = DType::kInt4, .rows = 3, .cols = 8};
   EXPECT_TRUE(check_tensor(t, w).ok());
+  EXPECT_TRUE(check_output(t, w).ok());
   t.bytes = 11;
   EXPECT_FALSE(check_tensor(t, w).ok());
   // Zero points are one a byte.

@@ -104,7 +104,8 @@ Status add_table(const toml::table& table, const std::string& where, std::vector
   SCALEGEMM_ASSIGN_OR_RETURN(const Words pipelines, string_list(table, "pipelines", where));
   SCALEGEMM_ASSIGN_OR_RETURN(const Words b, string_list(table, "b", where));
   if (names.empty()) {
-    return add_fields(targets, pipelines, b, specs).with_context(position(table, where));
+    const Status status = add_fields(targets, pipelines, b, specs);
+    return status.ok() ? status : invalid_argument("{}: {}", position(table, where), status.message());
   }
   if (!targets.empty() || !pipelines.empty() || !b.empty()) {
     return invalid_argument("{}: names do not go together with targets, pipelines or b",

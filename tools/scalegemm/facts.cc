@@ -70,7 +70,6 @@ std::vector<scalegemm_toolchain_info> toolchains(const Runtime& runtime) {
 Json json_of(const scalegemm_toolchain_info& toolchain) {
   return {{"name", toolchain.name},
           {"version", toolchain.version},
-          {"path", toolchain.path},
           {"problem", toolchain.problem}};
 }
 
