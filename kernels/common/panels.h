@@ -5,6 +5,8 @@
 //   codes   panels of kPanelColumns columns, described below
 //   scales  [panel][k block][column in panel] in the scale's own type; present when B has scales
 //   zeros   the same shape, one int8 an element (all integer zero-point types are widened to int8)
+// Element (n, k block j) of scales and zeros is [(n / columns * blocks + j) * columns + n % columns] with
+// blocks = ceil(K / block_k) and columns = sg_panel_columns(layout).
 // Columns past N hold code 0, scale 1 (e8m0 127, e4m3 0x38, ...) and zero 0; k past K holds code 0: no result depends on them.
 // Scales with block_r > 1 are repeated for every column, and "all along K" is one k block.
 #ifndef SCALEGEMM_KERNELS_COMMON_PANELS_H_

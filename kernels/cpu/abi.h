@@ -51,6 +51,12 @@ typedef struct SgScale {
 // One operand seen as rows x K: rows are M for A and N for B. Strides count storage elements: for the 4-bit
 // types one storage element is a byte with codes (k even: low nibble, k+1: high nibble), so the address of
 // code (r, k) is data + r*stride_r + (k/2)*stride_k.
+//
+// A packed B (packed = a panel layout): `data`, `scale.data` and `zero.data` point at the three sections of
+// panels.h, each 64-byte aligned. Then stride_r and stride_k of operand, scale and zero, and block_r, are not
+// read: order is that of the layout and every column has its own element. stride_batch counts elements of each section
+// (bytes for codes of 8 bits and less). scale.dtype is the scales' own type, scale.block_k the block along K (K for one
+// block); zero.dtype is SG_INT8.
 typedef struct SgOperand {
   const void* data;  // raw codes, or the packed codes when `packed` is set (B only; see kernels/common/panels.h)
   int64_t stride_r, stride_k, stride_batch;

@@ -27,7 +27,7 @@ namespace scalegemm_kernel {
 inline namespace SG_CPU_ISA {
 
 // Cache blocking of the M > 4 route.
-template <int kChunkK = 256, int kRowsInBlock = 252, int kPanels = 4>
+template <int kChunkK = 256, int kRowsInBlock = 504, int kPanels = 4>
 struct F32Blocking {
   static_assert(kChunkK % 2 == 0, "a chunk must not split a byte of 4-bit codes");
   static constexpr int64_t kChunk = kChunkK;
@@ -170,7 +170,10 @@ class F32Gemm {
       const int64_t k1 = least(k0 + chunk, g.k);
       for (int64_t panel = panel0; panel < panel1; ++panel) {
         decode_block<kBType, kMode>(weights.block(panel, k0, k1, space), k0, k1, weights.block_k(), b);
+        const bool more = panel + 1 < panel1;
         for (int64_t tile = tile0; tile < tile1; ++tile) {
+          // What is decoded next comes from memory while this panel is multiplied.
+          weights.prefetch(more ? panel + 1 : panel0, more ? k0 : k1, chunk, tile - tile0, tile1 - tile0);
           const int64_t m = cut.begin(tile);
           const int size = static_cast<int>(cut.size(tile));
           float* const c = sums + ((panel - panel0) * rows + m - row0) * kGroup;

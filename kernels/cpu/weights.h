@@ -194,13 +194,10 @@ class Weights {
   // k0 is even for 4-bit types.
   PanelBlock block(int64_t panel, int64_t k0, int64_t k1, const PanelScratch& scratch) const {
     PanelBlock out = {scratch.codes, nullptr, nullptr};
-    constexpr int kBits = is_4bit(kType) ? 4 : 8 * storage_bytes(kType);
-    const int64_t first = batch_ * b_.stride_batch * storage_bytes(kType);
-    const uint8_t* data = static_cast<const uint8_t*>(b_.data) + first;
     if (b_.packed) {
-      out.codes = data + panel * sg_panel_bytes(SG_PANEL_K1X32, kBits, k_) + k0 * kGroup * kBits / 8;
+      out.codes = packed_codes(panel, k0);
     } else {
-      gather_codes(data, panel, k0, k1, scratch.codes);
+      gather_codes(codes_of_batch(), panel, k0, k1, scratch.codes);
     }
     if (mode_ != kPlain) {
       const float factor = mode_ == kScaled ? decode_factor(kType) : 1.0f;
@@ -214,14 +211,37 @@ class Weights {
     return out;
   }
 
+  // Asks for part `part` of `parts` of a packed block's codes; nothing is read.
+  void prefetch(int64_t panel, int64_t k0, int64_t depth, int64_t part, int64_t parts) const {
+    if (!b_.packed) {
+      return;
+    }
+    const int64_t bytes = depth * kGroup * kBits / 8;
+    const int64_t begin = bytes * part / parts, end = bytes * (part + 1) / parts;
+    const uint8_t* first = packed_codes(panel, k0);
+    for (int64_t i = begin / 64 * 64; i < end; i += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(first + i), _MM_HINT_T1);
+    }
+  }
+
  private:
+  static constexpr int kBits = is_4bit(kType) ? 4 : 8 * storage_bytes(kType);
+
+  const uint8_t* codes_of_batch() const {
+    return static_cast<const uint8_t*>(b_.data) + batch_ * b_.stride_batch * storage_bytes(kType);
+  }
+  const uint8_t* packed_codes(int64_t panel, int64_t k0) const {
+    return codes_of_batch() + panel * sg_panel_bytes(SG_PANEL_K1X32, kBits, k_) + k0 * kGroup * kBits / 8;
+  }
+
   static bool has_blocks(const SgCpuGemm& g) { return g.b.scale.data || g.b.zero.data; }
 
   static int64_t code_bytes(const SgCpuGemm& g, int64_t chunk) {
     return g.b.packed ? 0 : sg_round_up(chunk, 16) * group_bytes(kType);
   }
+  // From the sizes alone: whether there are scales at all is not known before a run.
   static int64_t row_bytes(const SgCpuGemm& g, int64_t chunk) {
-    const int64_t block = g.b.scale.block_k >= 1 && has_blocks(g) ? g.b.scale.block_k : g.k;
+    const int64_t block = g.b.scale.block_k >= 1 ? g.b.scale.block_k : g.k;
     return (chunk / block + 2) * kGroup * 4;
   }
 

@@ -7,8 +7,8 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 
-#include "base/files.h"
 
 namespace scalegemm::base {
 namespace {
@@ -127,17 +127,19 @@ int64_t cache_bytes(int level) {
   constexpr int kMostCaches = 8;
   for (int index = 0; index < kMostCaches; ++index) {
     const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
+    // Not read_file: a file of /sys claims a page and holds a word.
     const auto read = [&](const char* file) {
-      auto text = read_file(folder + file, 64);
-      return text.ok() ? *std::move(text) : std::string();
+      std::string word;
+      std::ifstream(folder + file) >> word;
+      return word;
     };
-    if (read("level") != fmt::format("{}\n", level) || read("type").starts_with("Instruction")) {
+    if (read("level") != fmt::format("{}", level) || read("type") == "Instruction") {
       continue;
     }
     const std::string size = read("size");
     int64_t value = 0;
     const auto end = std::from_chars(size.data(), size.data() + size.size(), value).ptr;
-    const char unit = end < size.data() + size.size() ? *end : '\n';
+    const char unit = end < size.data() + size.size() ? *end : '\0';
     return unit == 'M' ? value << 20 : unit == 'K' ? value << 10 : value;
   }
   return 0;
