@@ -1,11 +1,11 @@
 // Speed of the f32 FMA kernels against this core's ceilings, one thread.
 //
-//   f32_bench [--isa avx2|avx512] [--type NAME] [--m M] [--n N] [--k K]
+//   f32_bench [--isa avx2|avx512] [--type NAME] [--m M] [--n N] [--k K] [--layout packed|raw]
 //
-// For every type of B (packed, block scales of 32 along K for the 4-bit types and e4m3, one scale a column
-// otherwise) and M in {1, 4, 16, 128, 512} prints GOP/s (2*M*N*K), the share of the FMA probe, and for M <= 4
-// the GB/s of weights and scales and its share of the read probe. Each case runs over copies of the weights
-// that together exceed twice the L3, so that small M reads memory.
+// For every type of B (packed, or raw with K contiguous; block scales of 32 along K for the 4-bit types and
+// e4m3, one scale a column otherwise) and M in {1, 4, 16, 128, 512} prints GOP/s (2*M*N*K), the share of the
+// FMA probe, and for M <= 4 the GB/s of weights and scales and its share of the read probe. Each case runs
+// over copies of the weights that together exceed twice the L3, so that small M reads memory.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +26,7 @@ constexpr size_t kCold = size_t{80} << 20;
 struct Options {
   std::string isa, type;
   int64_t m = 0, n = 4096, k = 4096;
+  bool raw = false;
 };
 
 template <class T>
@@ -43,6 +44,7 @@ struct Aligned {
 struct Case {
   const kernels::F32KernelEntry& entry;
   int64_t m, n, k;
+  bool raw;
 };
 
 int bits_of(int type) {
@@ -86,8 +88,11 @@ void run_case(const Case& c, double fma_ceiling, double read_ceiling) {
   g.m = c.m, g.n = c.n, g.k = c.k, g.batch = 1;
   g.a = {a.data, c.k, 1, 0, {}, {}, nullptr, SG_BF16, SG_RAW};
   g.b = {codes.data, 0, 0, 0, {}, {}, nullptr, type, SG_PANEL_K1X32};
+  if (c.raw) {
+    g.b.packed = SG_RAW, g.b.stride_r = bits_of(type) == 4 ? c.k / 2 : c.k, g.b.stride_k = 1;
+  }
   const bool scaled = bits_of(type) <= 8;
-  g.b.scale = {scaled ? scales.data : nullptr, 0, 0, 0, 1, block_k, SG_E8M0};
+  g.b.scale = {scaled ? scales.data : nullptr, (c.k + block_k - 1) / block_k, 1, 0, 1, block_k, SG_E8M0};
   g.d = d.data, g.d_stride_m = c.n, g.d_stride_n = 1, g.d_dtype = SG_BF16;
   g.alpha = 1, g.clamp_min = -__builtin_inff(), g.clamp_max = __builtin_inff();
   Aligned<uint8_t> workspace(c.entry.kernel->workspace_bytes(&g)), scratch(c.entry.kernel->scratch_bytes(&g));
@@ -126,6 +131,8 @@ Options parse(int argc, char** argv) {
       o.isa = value;
     } else if (key == "--type") {
       o.type = value;
+    } else if (key == "--layout") {
+      o.raw = value == "raw";
     } else {
       (key == "--m" ? o.m : key == "--n" ? o.n : o.k) = std::atol(value.c_str());
     }
@@ -149,7 +156,7 @@ int main(int argc, char** argv) {
                 bench::read_bandwidth(size_t{8} << 20));
     for (const int64_t m : {1, 4, 16, 128, 512}) {
       if (o.m == 0 || o.m == m) {
-        bench::run_case({entry, m, o.n, o.k}, fma, read);
+        bench::run_case({entry, m, o.n, o.k, o.raw}, fma, read);
       }
     }
   }

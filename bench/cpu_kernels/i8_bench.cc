@@ -134,8 +134,8 @@ std::vector<uint8_t> random_scales(int type, int64_t count, std::mt19937& rng) {
   std::vector<uint8_t> out(static_cast<size_t>(count * bytes_of_scale(type)));
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t one[14] = {0, 0x3f800000u, 0x3c00u, 0x3f80u, 0x38u, 0, 0, 0, 0, 127u, 0, 0, 0, 0};
-    const uint32_t code = type == SG_E8M0   ? 120 + rng() % 12
-                          : type == SG_E4M3 ? 0x30 + rng() % 16
+    const uint32_t code = type == SG_E8M0   ? 120 + static_cast<uint32_t>(rng()) % 12
+                          : type == SG_E4M3 ? 0x30 + static_cast<uint32_t>(rng()) % 16
                                             : one[type];
     std::memcpy(out.data() + i * bytes_of_scale(type), &code, static_cast<size_t>(bytes_of_scale(type)));
   }

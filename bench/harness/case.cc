@@ -12,6 +12,7 @@
 
 #include "harness/words.h"
 #include "scalegemm/scalegemm.hpp"
+#include "spec/target.h"
 
 namespace scalegemm::harness {
 namespace {
@@ -49,6 +50,15 @@ constexpr std::array<const char*, 26> kFurtherSchemes = {"none:a=f16",
   throw Error(status, message);
 }
 
+// The beginning of a line of a file that may be anything.
+std::string printable(std::string text) {
+  constexpr size_t kShown = 60;
+  text.resize(std::min(text.size(), kShown));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
 std::vector<std::string> split_line(const std::string& line) {
   std::vector<std::string> cells;
   std::stringstream stream(line);
@@ -64,7 +74,7 @@ size_t column_of(const std::vector<std::string>& header, const std::string& colu
   const auto found = std::find(header.begin(), header.end(), column);
   if (found == header.end()) {
     fail(SCALEGEMM_INVALID_ARGUMENT, fmt::format("{}: line 1: needed the columns name,m,n,k; given \"{}\"",
-                                                 path, fmt::join(header, ",")));
+                                                 path, printable(fmt::format("{}", fmt::join(header, ",")))));
   }
   return static_cast<size_t>(found - header.begin());
 }
@@ -139,6 +149,9 @@ std::vector<Case> read_suite(const std::string& path) {
     }
     if (header.empty()) {
       header = cells;
+      for (const char* column : {"name", "m", "n", "k"}) {
+        column_of(header, column, path);
+      }
       continue;
     }
     const std::string where = fmt::format("{}: line {}", path, number);
@@ -158,6 +171,14 @@ std::vector<Case> read_suite(const std::string& path) {
          fmt::format("{}: needed a header name,m,n,k and rows; given no row", path));
   }
   return cases;
+}
+
+std::vector<std::string> known_targets() {
+  std::vector<std::string> names;
+  for (const spec::TargetName& target : spec::kTargets) {
+    names.emplace_back(target.name);
+  }
+  return names;
 }
 
 std::vector<std::string> known_schemes() {

@@ -74,6 +74,9 @@ struct Size {
 // primes. K is even.
 std::vector<Size> edge_sizes();
 
+// Names of every target there are tables of, present or not: "avx512", "sm_90a", ...
+std::vector<std::string> known_targets();
+
 // The schemes that the library lists, and those with the further type combinations that tests go through.
 std::vector<std::string> known_schemes();
 std::vector<std::string> every_scheme();

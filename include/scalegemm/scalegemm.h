@@ -136,7 +136,8 @@ typedef struct scalegemm_operand_desc {
 
 /* How B is given: as raw codes, or as the object made by scalegemm_pack. */
 typedef enum scalegemm_packing {
-  SCALEGEMM_PACKED = -1, /* packed, in the layout the library prefers for this problem (for every M the same) */
+  SCALEGEMM_PACKED =
+      -1, /* packed, in the layout the library prefers for this problem (for every M the same) */
   SCALEGEMM_RAW = 0,
   SCALEGEMM_PANEL_K1X32 = 1, /* packed, in this layout */
   SCALEGEMM_PANEL_K4X16 = 2
@@ -145,15 +146,15 @@ typedef enum scalegemm_packing {
 /* What is asked. Fill it with scalegemm_problem_init and change fields, or fill it field by field. */
 typedef struct scalegemm_problem {
   uint64_t struct_size;
-  int64_t m, n, k;  /* >= 1; K even where an operand has a 4-bit type */
-  int64_t batch;    /* >= 1 */
+  int64_t m, n, k; /* >= 1; K even where an operand has a 4-bit type */
+  int64_t batch;   /* >= 1 */
   scalegemm_operand_desc a, b;
-  int32_t d_dtype;    /* f32, bf16, f16, e4m3, e5m2 (and _fnuz): fp8 outputs saturate; int32 */
-  int32_t b_packing;  /* scalegemm_packing */
-  int32_t bias_dtype; /* f32, bf16, f16, or NONE: no bias */
-  int32_t c_dtype;    /* f32, bf16, f16, or NONE: no C */
-  int32_t activation; /* scalegemm_activation */
-  int32_t accuracy;   /* scalegemm_accuracy */
+  int32_t d_dtype;         /* f32, bf16, f16, e4m3, e5m2 (and _fnuz): fp8 outputs saturate; int32 */
+  int32_t b_packing;       /* scalegemm_packing */
+  int32_t bias_dtype;      /* f32, bf16, f16, or NONE: no bias */
+  int32_t c_dtype;         /* f32, bf16, f16, or NONE: no C */
+  int32_t activation;      /* scalegemm_activation */
+  int32_t accuracy;        /* scalegemm_accuracy */
   int32_t batch_invariant; /* 1: the bits of a row of D do not depend on M */
   int32_t has_clamp;       /* 1: clamp to [clamp_min, clamp_max] after the activation */
   float clamp_min, clamp_max;
@@ -184,13 +185,14 @@ typedef struct scalegemm_runtime scalegemm_runtime;
 
 typedef struct scalegemm_runtime_options {
   uint64_t struct_size;
-  int32_t threads;           /* of the CPU device; 0: one a core this process may use */
-  int32_t jit;               /* 0: compile kernels that are not built in when a compiler exists; -1: never */
-  const char* cache_dir;     /* NULL: $SCALEGEMM_CACHE_DIR, else $XDG_CACHE_HOME/scalegemm, ~/.cache/scalegemm */
-  const char* tuned_table;   /* CSV of scalegemm tune, or NULL */
-  int32_t strict;            /* 1: an unknown kernel name in the tuned table is an error, not a warning */
+  int32_t threads;       /* of the CPU device; 0: one a core this process may use */
+  int32_t jit;           /* 0: compile kernels that are not built in when a compiler exists; -1: never */
+  const char* cache_dir; /* NULL: $SCALEGEMM_CACHE_DIR, else $XDG_CACHE_HOME/scalegemm, ~/.cache/scalegemm */
+  const char* tuned_table; /* CSV of scalegemm tune, or NULL */
+  int32_t strict;          /* 1: an unknown kernel name in the tuned table is an error, not a warning */
   int32_t reserved;
-  const char* cpu_target;    /* cap on the CPU target ("x86-64-v3"); NULL: $SCALEGEMM_CPU_TARGET, else the best */
+  const char*
+      cpu_target; /* cap on the CPU target ("x86-64-v3"); NULL: $SCALEGEMM_CPU_TARGET, else the best */
 } scalegemm_runtime_options;
 
 /* options may be NULL. */
@@ -213,8 +215,8 @@ SCALEGEMM_API int32_t scalegemm_device_count(const scalegemm_runtime* runtime);
 SCALEGEMM_API scalegemm_status scalegemm_device(const scalegemm_runtime* runtime, int32_t index,
                                                 scalegemm_device_info* info);
 
-/* What the hardware can do, for a number of threads: instruction rates of one thread (measured once a process)
- * times the threads, the read bandwidth measured now with all of them (about 0.2 s). */
+/* What the hardware can do, for a number of threads: instruction rates of one thread (measured once a
+ * process) times the threads, the read bandwidth measured now with all of them (about 0.2 s). */
 typedef struct scalegemm_ceilings {
   uint64_t struct_size;
   double f32_fma_gflops;     /* f32 multiply-adds from registers, 2 flop each */
@@ -222,8 +224,8 @@ typedef struct scalegemm_ceilings {
   double bf16_dot_gflops;    /* 0 where the instruction is absent */
   double int8_dot_gops;
   double int8_dot_fed_gops;
-  double read_gbps;          /* reading memory well beyond the caches */
-  double launch_us;          /* cost of an empty parallel region */
+  double read_gbps; /* reading memory well beyond the caches */
+  double launch_us; /* cost of an empty parallel region */
 } scalegemm_ceilings;
 SCALEGEMM_API scalegemm_status scalegemm_measure_ceilings(scalegemm_runtime* runtime, const char* device,
                                                           int32_t threads, scalegemm_ceilings* ceilings);
@@ -234,8 +236,8 @@ SCALEGEMM_API scalegemm_status scalegemm_measure_ceilings(scalegemm_runtime* run
  * D are M x N, scale and zero grids as in scalegemm_scale_desc, bias is 1 x N. Shapes are logical (K counts
  * codes). Strides count storage elements: of the 4-bit types a storage element is one byte with two codes, so
  * a contiguous N x K int4 matrix has strides {N*K/2, K/2, 1}. Zero points are stored one a byte. Nothing
- * beyond element alignment is required. `bytes` is the extent of the memory behind data; a shape that does not
- * fit into it is refused. An absent tensor has data NULL. */
+ * beyond element alignment is required. `bytes` is the extent of the memory behind data; a shape that does
+ * not fit into it is refused. An absent tensor has data NULL. */
 typedef struct scalegemm_tensor {
   void* data;
   uint64_t bytes;
@@ -252,9 +254,9 @@ SCALEGEMM_API scalegemm_tensor scalegemm_matrix(void* data, int32_t dtype, int64
 
 typedef struct scalegemm_plan_options {
   uint64_t struct_size;
-  const char* device;  /* "cpu", "cuda:0"; NULL: "cpu" */
-  const char* kernel;  /* a kernel name to use instead of the dispatcher's choice; NULL: choose */
-  int32_t threads;     /* at most this many; 0: the runtime's */
+  const char* device; /* "cpu", "cuda:0"; NULL: "cpu" */
+  const char* kernel; /* a kernel name to use instead of the dispatcher's choice; NULL: choose */
+  int32_t threads;    /* at most this many; 0: the runtime's */
   int32_t reserved;
 } scalegemm_plan_options;
 
@@ -268,12 +270,15 @@ typedef struct scalegemm_support {
   char reason[1024];        /* why not, or why this kernel */
 } scalegemm_support;
 SCALEGEMM_API scalegemm_status scalegemm_query(scalegemm_runtime* runtime, const scalegemm_problem* problem,
-                                               const scalegemm_plan_options* options, scalegemm_support* support);
+                                               const scalegemm_plan_options* options,
+                                               scalegemm_support* support);
 
 /* An immutable, thread-safe choice: kernel, launch shape, workspace size. Options may be NULL. */
 typedef struct scalegemm_plan scalegemm_plan;
-SCALEGEMM_API scalegemm_status scalegemm_plan_create(scalegemm_runtime* runtime, const scalegemm_problem* problem,
-                                                     const scalegemm_plan_options* options, scalegemm_plan** plan);
+SCALEGEMM_API scalegemm_status scalegemm_plan_create(scalegemm_runtime* runtime,
+                                                     const scalegemm_problem* problem,
+                                                     const scalegemm_plan_options* options,
+                                                     scalegemm_plan** plan);
 SCALEGEMM_API void scalegemm_plan_destroy(scalegemm_plan* plan);
 /* Bytes that scalegemm_run needs as workspace, 64-byte aligned. */
 SCALEGEMM_API uint64_t scalegemm_plan_workspace_bytes(const scalegemm_plan* plan);
@@ -289,7 +294,7 @@ typedef struct scalegemm_packed scalegemm_packed;
 typedef struct scalegemm_pack_args {
   uint64_t struct_size;
   scalegemm_tensor b, scale_b, zero_b; /* as in scalegemm_run_args */
-  float* global_b;                     /* one f32 where the operand has a global factor; kept with the weights */
+  float* global_b; /* one f32 where the operand has a global factor; kept with the weights */
 } scalegemm_pack_args;
 
 typedef struct scalegemm_packed_info {
@@ -298,8 +303,8 @@ typedef struct scalegemm_packed_info {
   int32_t reserved;
   int64_t n, k, batch;
   scalegemm_operand_desc operand;
-  uint64_t bytes;       /* in memory and in a file */
-  char digest[33];      /* 128-bit XXH3 of the contents, hex */
+  uint64_t bytes;  /* in memory and in a file */
+  char digest[33]; /* 128-bit XXH3 of the contents, hex */
 } scalegemm_packed_info;
 
 /* Packs the B of `problem` (of which M is ignored) for `options->device`. problem->b_packing must be
@@ -308,10 +313,12 @@ SCALEGEMM_API scalegemm_status scalegemm_pack(scalegemm_runtime* runtime, const 
                                               const scalegemm_plan_options* options,
                                               const scalegemm_pack_args* args, scalegemm_packed** packed);
 SCALEGEMM_API void scalegemm_packed_destroy(scalegemm_packed* packed);
-SCALEGEMM_API scalegemm_status scalegemm_packed_describe(const scalegemm_packed* packed, scalegemm_packed_info* info);
-/* Back to raw contiguous row-major (N x K) codes, scales and zero points (int8), and the global factor, into the
- * caller's memory; absent tensors are left out. Exact. */
-SCALEGEMM_API scalegemm_status scalegemm_unpack(const scalegemm_packed* packed, const scalegemm_pack_args* out);
+SCALEGEMM_API scalegemm_status scalegemm_packed_describe(const scalegemm_packed* packed,
+                                                         scalegemm_packed_info* info);
+/* Back to raw contiguous row-major (N x K) codes, scales and zero points (int8), and the global factor, into
+ * the caller's memory; absent tensors are left out. Exact. */
+SCALEGEMM_API scalegemm_status scalegemm_unpack(const scalegemm_packed* packed,
+                                                const scalegemm_pack_args* out);
 /* The file is complete or absent, never half-written. Loading verifies the digest. */
 SCALEGEMM_API scalegemm_status scalegemm_packed_save(const scalegemm_packed* packed, const char* path);
 SCALEGEMM_API scalegemm_status scalegemm_packed_load(const char* path, scalegemm_packed** packed);
@@ -328,8 +335,8 @@ typedef struct scalegemm_run_args {
   const float* global_a;            /* one f32, where the operand's scale has has_global */
   const float* global_b;            /* NULL when packed_b is set, which holds its own */
   scalegemm_tensor c, bias, d;
-  float alpha; /* scalegemm_run_args_init sets 1 */
-  float beta;  /* 0: C is not read */
+  float alpha;     /* scalegemm_run_args_init sets 1 */
+  float beta;      /* 0: C is not read */
   void* workspace; /* scalegemm_plan_workspace_bytes of memory, 64-byte aligned; one a concurrent run */
   uint64_t workspace_bytes;
   void* stream; /* CUstream or hipStream_t of the caller; NULL on the CPU */
@@ -344,9 +351,9 @@ SCALEGEMM_API scalegemm_status scalegemm_run(const scalegemm_plan* plan, const s
 /* ------------------------------------------------------------------------------------ quantisation */
 
 typedef enum scalegemm_scale_rounding { /* of e8m0 scales: which power of two for an amax between two */
-  SCALEGEMM_SCALE_FLOOR = 0,            /* OCP MX v1.0 6.3 */
-  SCALEGEMM_SCALE_EVEN = 1,
-  SCALEGEMM_SCALE_CEIL = 2
+                                        SCALEGEMM_SCALE_FLOOR = 0, /* OCP MX v1.0 6.3 */
+                                        SCALEGEMM_SCALE_EVEN = 1,
+                                        SCALEGEMM_SCALE_CEIL = 2
 } scalegemm_scale_rounding;
 
 typedef struct scalegemm_quantize_options {
@@ -359,13 +366,16 @@ typedef struct scalegemm_quantize_options {
  * the caller allocates: rows x K codes, grids as in scalegemm_scale_desc; absent where the operand has
  * none. *global receives the global factor when has_global. The scale used is the scale stored. NaN and
  * infinities: docs/numerics.md. */
-SCALEGEMM_API scalegemm_status scalegemm_quantize(const scalegemm_operand_desc* operand, const scalegemm_tensor* src,
+SCALEGEMM_API scalegemm_status scalegemm_quantize(const scalegemm_operand_desc* operand,
+                                                  const scalegemm_tensor* src,
                                                   const scalegemm_quantize_options* options,
-                                                  const scalegemm_tensor* codes, const scalegemm_tensor* scales,
+                                                  const scalegemm_tensor* codes,
+                                                  const scalegemm_tensor* scales,
                                                   const scalegemm_tensor* zeros, float* global);
 /* The inverse, into a contiguous or strided f32 tensor. */
 SCALEGEMM_API scalegemm_status scalegemm_dequantize(const scalegemm_operand_desc* operand,
-                                                    const scalegemm_tensor* codes, const scalegemm_tensor* scales,
+                                                    const scalegemm_tensor* codes,
+                                                    const scalegemm_tensor* scales,
                                                     const scalegemm_tensor* zeros, const float* global,
                                                     const scalegemm_tensor* dst);
 
@@ -373,28 +383,30 @@ SCALEGEMM_API scalegemm_status scalegemm_dequantize(const scalegemm_operand_desc
 
 /* Why this kernel: the choice, the runners-up with predicted times, every decline with rule, needed and got;
  * as text, or JSON when json is 1. options->device may be a target name without a device ("sm_90a").
- * *size is the capacity of `text` on entry and the bytes needed (with the final 0) on return; a text that does
- * not fit is cut and still ends with 0. `text` may be NULL to ask for the size. */
+ * *size is the capacity of `text` on entry and the bytes needed (with the final 0) on return; a text that
+ * does not fit is cut and still ends with 0. `text` may be NULL to ask for the size. */
 SCALEGEMM_API scalegemm_status scalegemm_explain(scalegemm_runtime* runtime, const scalegemm_problem* problem,
-                                                 const scalegemm_plan_options* options, int32_t json, char* text,
-                                                 uint64_t* size);
+                                                 const scalegemm_plan_options* options, int32_t json,
+                                                 char* text, uint64_t* size);
 
 typedef struct scalegemm_kernel_info {
   const char* name;
   const char* target;
-  const char* id;       /* 128-bit identity, hex; "" when it is not known without compiling */
-  int32_t built_in;     /* 1: in the library; 0: legal, compiled on first use */
-  int32_t cached;       /* 1: in the disk cache */
+  const char* id;   /* 128-bit identity, hex; "" when it is not known without compiling */
+  int32_t built_in; /* 1: in the library; 0: legal, compiled on first use */
+  int32_t cached;   /* 1: in the disk cache */
 } scalegemm_kernel_info;
 /* Calls visit for each kernel whose name contains `filter` (NULL: all) until it returns non-zero. */
 SCALEGEMM_API scalegemm_status scalegemm_kernels(scalegemm_runtime* runtime, const char* filter,
-                                                 int32_t (*visit)(const scalegemm_kernel_info* info, void* user),
+                                                 int32_t (*visit)(const scalegemm_kernel_info* info,
+                                                                  void* user),
                                                  void* user);
 /* Generates, compiles and stores the named kernel now. force 1: also when it is built in or cached. */
-SCALEGEMM_API scalegemm_status scalegemm_kernel_build(scalegemm_runtime* runtime, const char* name, int32_t force);
+SCALEGEMM_API scalegemm_status scalegemm_kernel_build(scalegemm_runtime* runtime, const char* name,
+                                                      int32_t force);
 /* The source of the named kernel's translation unit; text and size as in scalegemm_explain. */
-SCALEGEMM_API scalegemm_status scalegemm_kernel_source(scalegemm_runtime* runtime, const char* name, char* text,
-                                                       uint64_t* size);
+SCALEGEMM_API scalegemm_status scalegemm_kernel_source(scalegemm_runtime* runtime, const char* name,
+                                                       char* text, uint64_t* size);
 
 typedef struct scalegemm_cache_info {
   uint64_t struct_size;
@@ -439,9 +451,9 @@ SCALEGEMM_API void scalegemm_file_close(scalegemm_file* file);
 SCALEGEMM_API int64_t scalegemm_file_tensor_count(const scalegemm_file* file);
 SCALEGEMM_API scalegemm_status scalegemm_file_get(const scalegemm_file* file, int64_t index,
                                                   scalegemm_file_tensor* tensor);
-/* Writes contiguous row-major tensors: as npy when the path ends in ".npy" (then one tensor), else as safetensors.
- * The file is complete or absent. `type` is the format's word ("F8_E4M3", "U8"; npy: "f4", "u1"); NULL: that of
- * dtype, which fails for types the format does not have. */
+/* Writes contiguous row-major tensors: as npy when the path ends in ".npy" (then one tensor), else as
+ * safetensors. The file is complete or absent. `type` is the format's word ("F8_E4M3", "U8"; npy: "f4",
+ * "u1"); NULL: that of dtype, which fails for types the format does not have. */
 SCALEGEMM_API scalegemm_status scalegemm_file_write(const char* path, const scalegemm_file_tensor* tensors,
                                                     int64_t count);
 

@@ -7,8 +7,8 @@
 //   zeros   the same shape, one int8 an element (all integer zero-point types are widened to int8)
 // Element (n, k block j) of scales and zeros is [(n / columns * blocks + j) * columns + n % columns] with
 // blocks = ceil(K / block_k) and columns = sg_panel_columns(layout).
-// Columns past N hold code 0, scale 1 (e8m0 127, e4m3 0x38, ...) and zero 0; k past K holds code 0: no result depends on them.
-// Scales with block_r > 1 are repeated for every column, and "all along K" is one k block.
+// Columns past N hold code 0, scale 1 (e8m0 127, e4m3 0x38, ...) and zero 0; k past K holds code 0: no result
+// depends on them. Scales with block_r > 1 are repeated for every column, and "all along K" is one k block.
 #ifndef SCALEGEMM_KERNELS_COMMON_PANELS_H_
 #define SCALEGEMM_KERNELS_COMMON_PANELS_H_
 
@@ -47,7 +47,8 @@ static inline int64_t sg_panel_bytes(int layout, int bits, int64_t k) {
 
 // Byte offset of code (n, k) inside the codes section; for 4-bit codes *high is set when the code sits in
 // the high nibble.
-static inline int64_t sg_panel_offset(int layout, int bits, int64_t k_total, int64_t n, int64_t k, int* high) {
+static inline int64_t sg_panel_offset(int layout, int bits, int64_t k_total, int64_t n, int64_t k,
+                                      int* high) {
   const int64_t columns = sg_panel_columns(layout);
   const int64_t panel = n / columns * sg_panel_bytes(layout, bits, k_total);
   const int64_t c = n % columns;

@@ -35,7 +35,13 @@ enum SgDType {
 };
 
 // Equal to scalegemm::spec::Activation.
-enum SgActivation { SG_ACT_NONE = 0, SG_ACT_RELU = 1, SG_ACT_GELU_TANH = 2, SG_ACT_GELU_ERF = 3, SG_ACT_SILU = 4 };
+enum SgActivation {
+  SG_ACT_NONE = 0,
+  SG_ACT_RELU = 1,
+  SG_ACT_GELU_TANH = 2,
+  SG_ACT_GELU_ERF = 3,
+  SG_ACT_SILU = 4
+};
 
 // A matrix of scales or zero points: element (i, j) serves rows [i*block_r, (i+1)*block_r) and
 // k in [j*block_k, (j+1)*block_k). A null `data` means 1 (scales) or 0 (zero points). Zero points share the
@@ -44,8 +50,8 @@ typedef struct SgScale {
   const void* data;
   int64_t stride_r, stride_k;  // of the scale matrix itself
   int64_t stride_batch;
-  int64_t block_r, block_k;    // >= 1; "all" is given as the operand's extent
-  int32_t dtype;               // SgDType
+  int64_t block_r, block_k;  // >= 1; "all" is given as the operand's extent
+  int32_t dtype;             // SgDType
 } SgScale;
 
 // One operand seen as rows x K: rows are M for A and N for B. Strides count storage elements: for the 4-bit
@@ -54,17 +60,18 @@ typedef struct SgScale {
 //
 // A packed B (packed = a panel layout): `data`, `scale.data` and `zero.data` point at the three sections of
 // panels.h, each 64-byte aligned. Then stride_r and stride_k of operand, scale and zero, and block_r, are not
-// read: order is that of the layout and every column has its own element. stride_batch counts elements of each section
-// (bytes for codes of 8 bits and less). scale.dtype is the scales' own type, scale.block_k the block along K (K for one
-// block); zero.dtype is SG_INT8.
+// read: order is that of the layout and every column has its own element. stride_batch counts elements of
+// each section (bytes for codes of 8 bits and less). scale.dtype is the scales' own type, scale.block_k the
+// block along K (K for one block); zero.dtype is SG_INT8.
 typedef struct SgOperand {
-  const void* data;  // raw codes, or the packed codes when `packed` is set (B only; see kernels/common/panels.h)
+  const void*
+      data;  // raw codes, or the packed codes when `packed` is set (B only; see kernels/common/panels.h)
   int64_t stride_r, stride_k, stride_batch;
   SgScale scale;
-  SgScale zero;             // blocks as in `scale`
+  SgScale zero;               // blocks as in `scale`
   const float* global_scale;  // one f32, or null for 1
-  int32_t dtype;            // SgDType
-  int32_t packed;           // 0 raw; else a panel layout id (kernels/common/panels.h)
+  int32_t dtype;              // SgDType
+  int32_t packed;             // 0 raw; else a panel layout id (kernels/common/panels.h)
 } SgOperand;
 
 typedef struct SgCpuGemm {
@@ -76,11 +83,11 @@ typedef struct SgCpuGemm {
   void* d;
   int64_t d_stride_m, d_stride_n, d_stride_batch;
   int32_t c_dtype, bias_dtype, d_dtype;
-  int32_t activation;             // SgActivation
-  int32_t batch_invariant;        // 1: a row of D has the same bits whatever M is (may be slower for small M)
+  int32_t activation;       // SgActivation
+  int32_t batch_invariant;  // 1: a row of D has the same bits whatever M is (may be slower for small M)
   float alpha, beta;
-  float clamp_min, clamp_max;     // -inf, +inf where there is no clamp
-  void* workspace;                // workspace_bytes() of memory, 64-byte aligned
+  float clamp_min, clamp_max;  // -inf, +inf where there is no clamp
+  void* workspace;             // workspace_bytes() of memory, 64-byte aligned
 } SgCpuGemm;
 
 typedef struct SgCpuKernel {

@@ -3,9 +3,9 @@
 //   prepare   A -> f32 row panels in the workspace (f32_rows.h), once a call
 //   compute   M > 4: a unit is a block of rows x a few panels of 32 columns
 //               for each chunk of kChunk k, for each panel:
-//                 decode the panel's chunk to f32            kChunk x 32 f32 = 32 KB, stays in L1/L2
-//                 for each row tile: FMA micro-kernel        A chunk <= kBlockRows x kChunk f32 = 256 KB in
-//                 L2 after the last chunk: epilogue of the tile
+//                 decode the panel's chunk to f32       kChunk x 32 f32 = 32 KB, stays in L1/L2
+//                 for each row tile: FMA micro-kernel   A: kBlockRows x kChunk f32 <= 504 KB in L2
+//                 after the last chunk: epilogue of the tile
 //               partial sums between chunks: kBlockRows x 32 f32 a panel
 //             M <= 4: a unit is the columns that one fused decode-and-multiply kernel advances together
 //
@@ -44,7 +44,7 @@ class F32Gemm {
 
   static uint64_t scratch_bytes(const SgCpuGemm* g) {
     const int64_t compute_bytes = is_thin(*g) ? thin_scratch(*g) : block_scratch(*g);
-    const int64_t prepare_bytes = row_scratch_bytes(Blocking::kChunk);
+    const int64_t prepare_bytes = tiles(*g).size(0) * row_scratch_bytes(Blocking::kChunk);
     const int64_t most = compute_bytes > prepare_bytes ? compute_bytes : prepare_bytes;
     return static_cast<uint64_t>(sg_round_up(most, 64));
   }
@@ -62,7 +62,7 @@ class F32Gemm {
     if (is_thin(*g)) {
       return g->batch * ceil_div(panels(*g), thin_panels(*g));
     }
-    const Units u = units(*g);
+    const BlockUnits u = units(*g);
     return g->batch * u.columns.count * u.rows.count;
   }
 
@@ -82,12 +82,6 @@ class F32Gemm {
  private:
   static constexpr int64_t kThinChunk = 512;
 
-  // Row tiles are grouped into row blocks, panels into column blocks.
-  struct Units {
-    EvenCut rows;     // of tiles
-    EvenCut columns;  // of panels
-  };
-
   static bool is_thin(const SgCpuGemm& g) { return g.m <= kDotRows && !g.batch_invariant; }
   static int64_t panels(const SgCpuGemm& g) { return ceil_div(g.n, kGroup); }
   static EvenCut tiles(const SgCpuGemm& g) {
@@ -98,23 +92,9 @@ class F32Gemm {
     return static_cast<float*>(g.workspace) + batch * g.m * g.k + g.m * k0 + m * (k1 - k0);
   }
 
-  // Enough units for a few threads to share, from the sizes alone: first fewer panels a unit, then fewer
-  // rows.
-  static Units units(const SgCpuGemm& g) {
-    constexpr int64_t kEnough = 16;
-    int64_t unit_panels = Blocking::kUnitPanels;
-    int64_t unit_tiles = Blocking::kBlockRows / kTileRows;
-    const int64_t all_tiles = tiles(g).count;
-    const auto count = [&] {
-      return g.batch * ceil_div(panels(g), unit_panels) * ceil_div(all_tiles, unit_tiles);
-    };
-    while (unit_panels > 1 && count() < kEnough) {
-      unit_panels /= 2;
-    }
-    while (unit_tiles > 2 && count() < kEnough) {
-      unit_tiles /= 2;
-    }
-    return {EvenCut::of_at_most(all_tiles, unit_tiles), EvenCut::of_at_most(panels(g), unit_panels)};
+  static BlockUnits units(const SgCpuGemm& g) {
+    return BlockUnits::of(g.batch, panels(g), tiles(g).count,
+                          {Blocking::kUnitPanels, Blocking::kBlockRows / kTileRows});
   }
 
   static void prepare_range(const SgCpuGemm& g, int64_t begin, int64_t end, float* scratch) {
@@ -143,7 +123,7 @@ class F32Gemm {
 
   static int64_t block_scratch(const SgCpuGemm& g) {
     const int64_t chunk = least(Blocking::kChunk, g.k);
-    const Units u = units(g);
+    const BlockUnits u = units(g);
     const int64_t rows = u.rows.size(0) * tiles(g).size(0);
     return Weights<kBType>::scratch_bytes(g, chunk) + chunk * kGroup * 4 +
            u.columns.size(0) * rows * kGroup * 4;
@@ -152,7 +132,7 @@ class F32Gemm {
   // Units run down the rows of one column block first, while its weights are in cache.
   template <WeightMode kMode>
   static void compute_block(const SgCpuGemm& g, int64_t unit, uint8_t* scratch) {
-    const Units u = units(g);
+    const BlockUnits u = units(g);
     const EvenCut cut = tiles(g);
     const int64_t row_block = unit % u.rows.count;
     const int64_t column_block = unit / u.rows.count % u.columns.count;

@@ -18,7 +18,11 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__) && \
     defined(__AVX512VNNI__)
 #define SG_CPU_AVX512 1
+#if defined(__AVX512BF16__)
+#define SG_CPU_ISA avx512bf16
+#else
 #define SG_CPU_ISA avx512
+#endif
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #define SG_CPU_AVX512 0
 #define SG_CPU_ISA avx2

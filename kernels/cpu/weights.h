@@ -79,29 +79,43 @@ struct RawBlock {
   int64_t count;
 };
 
-// K-contiguous elements: full squares straight from memory, what is left through a padded copy.
+// K-contiguous elements, a cache line of each column at a time: the lines are copied side by side first,
+// because columns are often a multiple of 4 KB apart and would evict one another before the four squares of a
+// line are through.
 template <int kSize>
 inline void gather_k_contiguous(const RawBlock& b, uint8_t* out) {
   constexpr int kT = 16 / kSize;
   constexpr int64_t kRow = kGroup * kSize;
+  constexpr int64_t kLine = 64 / kSize;
+  alignas(64) uint8_t lines[kT][64];
+  alignas(16) uint8_t turned[kT * 16];
   for (int c = 0; c < kGroup; c += kT) {
     const int columns = static_cast<int>(least(b.columns - c, kT));
-    for (int64_t k = 0; k < b.count; k += kT) {
-      const int depth = static_cast<int>(least(b.count - k, kT));
-      uint8_t* to = out + k * kRow + c * kSize;
-      const uint8_t* from = b.data + c * b.column_stride + k * kSize;
-      if (columns == kT && depth == kT) {
-        transpose_square<kSize>(from, b.column_stride, to, kRow);
-        continue;
+    for (int64_t k = 0; k < b.count; k += kLine) {
+      const int64_t depth = least(b.count - k, kLine);
+      if (columns < kT || depth < kLine) {
+        __builtin_memset(lines, 0, sizeof(lines));
       }
-      alignas(16) uint8_t copy[16 * kT] = {};
-      alignas(16) uint8_t turned[16 * kT];
       for (int i = 0; i < columns; ++i) {
-        __builtin_memcpy(copy + 16 * i, from + i * b.column_stride, static_cast<size_t>(depth * kSize));
+        const uint8_t* from = b.data + (c + i) * b.column_stride + k * kSize;
+        _mm_prefetch(reinterpret_cast<const char*>(from + b.count * kSize), _MM_HINT_T1);  // the next chunk
+        if (depth == kLine) {
+          __builtin_memcpy(lines[i], from, 64);
+        } else {
+          __builtin_memcpy(lines[i], from, static_cast<size_t>(depth * kSize));
+        }
       }
-      transpose_square<kSize>(copy, 16, turned, 16);
-      for (int i = 0; i < depth; ++i) {
-        __builtin_memcpy(to + i * kRow, turned + 16 * i, 16);
+      for (int64_t square = 0; square < depth; square += kT) {
+        const uint8_t* from = lines[0] + square * kSize;
+        uint8_t* to = out + (k + square) * kRow + c * kSize;
+        if (square + kT <= depth) {
+          transpose_square<kSize>(from, 64, to, kRow);
+          continue;
+        }
+        transpose_square<kSize>(from, 64, turned, 16);
+        for (int64_t i = 0; i < depth - square; ++i) {
+          __builtin_memcpy(to + i * kRow, turned + 16 * i, 16);
+        }
       }
     }
   }

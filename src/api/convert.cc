@@ -61,7 +61,8 @@ Result<spec::OperandSpec> to_operand(const scalegemm_operand_desc& desc, const c
   if (desc.scale.dtype != SCALEGEMM_DTYPE_NONE) {
     SCALEGEMM_ASSIGN_OR_RETURN(operand.scale, to_scale(desc.scale, prefix));
   } else if (desc.scale.zero_dtype != SCALEGEMM_DTYPE_NONE || desc.scale.has_global != 0) {
-    return invalid_argument("{}.scale.dtype: zero points and a global factor need block scales, got none", name);
+    return invalid_argument("{}.scale.dtype: zero points and a global factor need block scales, got none",
+                            name);
   }
   return operand;
 }

@@ -28,7 +28,8 @@ Status read_struct(const T* in, const char* name, T* out) {
   }
   const uint64_t size = in->struct_size;
   if (size < sizeof(uint64_t) || size > kMaxStructSize) {
-    return invalid_argument("{}: struct_size must be sizeof the structure ({}), got {}", name, sizeof(T), size);
+    return invalid_argument("{}: struct_size must be sizeof the structure ({}), got {}", name, sizeof(T),
+                            size);
   }
   const char* bytes = reinterpret_cast<const char*>(in);
   for (uint64_t i = sizeof(T); i < size; ++i) {
@@ -51,7 +52,8 @@ Status write_struct(T value, const char* name, T* out) {
   }
   const uint64_t size = out->struct_size;
   if (size < sizeof(uint64_t) || size > kMaxStructSize) {
-    return invalid_argument("{}: struct_size must be sizeof the structure ({}), got {}", name, sizeof(T), size);
+    return invalid_argument("{}: struct_size must be sizeof the structure ({}), got {}", name, sizeof(T),
+                            size);
   }
   value.struct_size = size;
   std::memcpy(static_cast<void*>(out), &value, std::min<uint64_t>(size, sizeof(T)));

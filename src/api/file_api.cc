@@ -93,8 +93,9 @@ Result<std::string> safetensors_type(const scalegemm_file_tensor& tensor, int64_
                              to_dtype(tensor.dtype, fmt::format("tensors[{}].dtype", index).c_str()));
   const auto name = checkpoint::safetensors_name(type);
   if (!name) {
-    return invalid_argument("tensors[{}].dtype: safetensors has no type for {}; set type to \"U8\" and store its bytes",
-                            index, num::name(type));
+    return invalid_argument(
+        "tensors[{}].dtype: safetensors has no type for {}; set type to \"U8\" and store its bytes", index,
+        num::name(type));
   }
   return std::string(*name);
 }
@@ -131,8 +132,9 @@ Status write_npy(const char* path, std::span<const scalegemm_file_tensor> tensor
       }
     }
     if (code.empty()) {
-      return invalid_argument("tensors[0].dtype: npy has no type for {}; set type to \"u1\" and store its bytes",
-                              num::name(type));
+      return invalid_argument(
+          "tensors[0].dtype: npy has no type for {}; set type to \"u1\" and store its bytes",
+          num::name(type));
     }
   }
   return checkpoint::write_npy(path, code, shape_of(tensor), bytes_of(tensor));
@@ -168,7 +170,8 @@ int64_t scalegemm_file_tensor_count(const scalegemm_file* file) {
   return tensors != nullptr ? static_cast<int64_t>(tensors->tensors().size()) : 1;
 }
 
-scalegemm_status scalegemm_file_get(const scalegemm_file* file, int64_t index, scalegemm_file_tensor* tensor) {
+scalegemm_status scalegemm_file_get(const scalegemm_file* file, int64_t index,
+                                    scalegemm_file_tensor* tensor) {
   return guarded([&]() -> Status {
     SCALEGEMM_RETURN_IF_ERROR(require(file, "file"));
     SCALEGEMM_RETURN_IF_ERROR(require(tensor, "tensor"));

@@ -173,11 +173,13 @@ scalegemm_status scalegemm_run(const scalegemm_plan* plan, const scalegemm_run_a
 }
 
 scalegemm_status scalegemm_explain(scalegemm_runtime* rt, const scalegemm_problem* problem,
-                                   const scalegemm_plan_options* options, int32_t json, char* text, uint64_t* size) {
+                                   const scalegemm_plan_options* options, int32_t json, char* text,
+                                   uint64_t* size) {
   return guarded([&]() -> Status {
     SCALEGEMM_ASSIGN_OR_RETURN(const Request request, read_request(rt, problem, options));
     const auto format = json != 0 ? runtime::TextFormat::kJson : runtime::TextFormat::kText;
-    SCALEGEMM_ASSIGN_OR_RETURN(const std::string out, rt->impl->explain(request.problem, request.options, format));
+    SCALEGEMM_ASSIGN_OR_RETURN(const std::string out,
+                               rt->impl->explain(request.problem, request.options, format));
     return write_text(out, text, size);
   });
 }

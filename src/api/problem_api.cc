@@ -46,8 +46,8 @@ const char* scalegemm_status_name(scalegemm_status status) {
 #define SCALEGEMM_TEXT_OF(x) SCALEGEMM_TEXT(x)
 #define SCALEGEMM_TEXT(x) #x
 const char* scalegemm_version(void) {
-  return SCALEGEMM_TEXT_OF(SCALEGEMM_VERSION_MAJOR) "." SCALEGEMM_TEXT_OF(SCALEGEMM_VERSION_MINOR) "." SCALEGEMM_TEXT_OF(
-      SCALEGEMM_VERSION_PATCH);
+  return SCALEGEMM_TEXT_OF(SCALEGEMM_VERSION_MAJOR) "." SCALEGEMM_TEXT_OF(
+      SCALEGEMM_VERSION_MINOR) "." SCALEGEMM_TEXT_OF(SCALEGEMM_VERSION_PATCH);
 }
 
 const char* scalegemm_dtype_name(int32_t dtype) {
@@ -64,8 +64,8 @@ int32_t scalegemm_dtype_bits(int32_t dtype) {
   return num::is_valid(dtype) ? num::info(static_cast<num::DType>(dtype)).bits : 0;
 }
 
-scalegemm_status scalegemm_problem_init(scalegemm_problem* problem, const char* scheme, const char* layout, int64_t m,
-                                        int64_t n, int64_t k) {
+scalegemm_status scalegemm_problem_init(scalegemm_problem* problem, const char* scheme, const char* layout,
+                                        int64_t m, int64_t n, int64_t k) {
   return guarded([&]() -> Status {
     if (problem == nullptr || scheme == nullptr || layout == nullptr) {
       return invalid_argument("{}: must not be null",

@@ -45,7 +45,8 @@ Result<std::span<std::byte>> part_span(const Part& part, size_t bytes) {
   const bool halved = num::is_packed4(part.type) && !part.one_code_a_byte;
   const int64_t row = halved ? part.cols / 2 : part.cols;
   if (part.rows > 1 && t.stride[1] != row) {
-    return invalid_argument("{}: rows must be contiguous, so stride[1] must be {}, got {}", part.name, row, t.stride[1]);
+    return invalid_argument("{}: rows must be contiguous, so stride[1] must be {}, got {}", part.name, row,
+                            t.stride[1]);
   }
   return std::span<std::byte>(static_cast<std::byte*>(t.data), bytes);
 }
@@ -54,21 +55,23 @@ struct Parts {
   std::span<std::byte> codes, scales, zeros;
 };
 
-Result<Parts> read_parts(const spec::OperandSpec& operand, int64_t rows, int64_t k, const scalegemm_tensor* codes,
-                         const scalegemm_tensor* scales, const scalegemm_tensor* zeros) {
+Result<Parts> read_parts(const spec::OperandSpec& operand, int64_t rows, int64_t k,
+                         const scalegemm_tensor* codes, const scalegemm_tensor* scales,
+                         const scalegemm_tensor* zeros) {
   SCALEGEMM_ASSIGN_OR_RETURN(const quant::OutputSizes sizes, quant::output_sizes(operand, rows, k));
   const auto& scale = operand.scale;
   const bool has_zero = scale && scale->zero_type;
   Parts parts;
-  SCALEGEMM_ASSIGN_OR_RETURN(parts.codes, part_span({codes, "codes", true, operand.type, rows, k, false}, sizes.codes));
+  SCALEGEMM_ASSIGN_OR_RETURN(parts.codes,
+                             part_span({codes, "codes", true, operand.type, rows, k, false}, sizes.codes));
   SCALEGEMM_ASSIGN_OR_RETURN(
       parts.scales, part_span({scales, "scales", scale.has_value(), scale ? scale->type : num::DType::kF32,
                                sizes.grid.rows, sizes.grid.cols, false},
                               sizes.scales));
-  SCALEGEMM_ASSIGN_OR_RETURN(parts.zeros,
-                             part_span({zeros, "zeros", has_zero, has_zero ? *scale->zero_type : num::DType::kInt8,
-                                        sizes.grid.rows, sizes.grid.cols, true},
-                                       sizes.zeros));
+  SCALEGEMM_ASSIGN_OR_RETURN(
+      parts.zeros, part_span({zeros, "zeros", has_zero, has_zero ? *scale->zero_type : num::DType::kInt8,
+                              sizes.grid.rows, sizes.grid.cols, true},
+                             sizes.zeros));
   return parts;
 }
 
@@ -77,10 +80,11 @@ Result<runtime::Tensor> read_floats(const scalegemm_tensor* tensor, const char* 
   SCALEGEMM_RETURN_IF_ERROR(require(tensor, name));
   const runtime::Tensor t = to_tensor(*tensor);
   if (t.shape[1] < 1 || t.shape[2] < 1) {
-    return invalid_argument("{}: rows and columns must be positive, got {} x {}", name, t.shape[1], t.shape[2]);
+    return invalid_argument("{}: rows and columns must be positive, got {} x {}", name, t.shape[1],
+                            t.shape[2]);
   }
-  SCALEGEMM_RETURN_IF_ERROR(
-      runtime::check_tensor(t, {.name = name, .type = num::DType::kF32, .rows = t.shape[1], .cols = t.shape[2]}));
+  SCALEGEMM_RETURN_IF_ERROR(runtime::check_tensor(
+      t, {.name = name, .type = num::DType::kF32, .rows = t.shape[1], .cols = t.shape[2]}));
   return t;
 }
 
@@ -110,7 +114,8 @@ Result<quant::QuantizeOptions> read_options(const scalegemm_quantize_options* op
 
 scalegemm_status scalegemm_quantize(const scalegemm_operand_desc* operand, const scalegemm_tensor* src,
                                     const scalegemm_quantize_options* options, const scalegemm_tensor* codes,
-                                    const scalegemm_tensor* scales, const scalegemm_tensor* zeros, float* global) {
+                                    const scalegemm_tensor* scales, const scalegemm_tensor* zeros,
+                                    float* global) {
   return guarded([&]() -> Status {
     SCALEGEMM_RETURN_IF_ERROR(require(operand, "operand"));
     SCALEGEMM_ASSIGN_OR_RETURN(const spec::OperandSpec op, to_operand(*operand, "operand"));
@@ -119,13 +124,14 @@ scalegemm_status scalegemm_quantize(const scalegemm_operand_desc* operand, const
     SCALEGEMM_RETURN_IF_ERROR(check_global(op, global));
     SCALEGEMM_ASSIGN_OR_RETURN(const Parts parts,
                                read_parts(op, source.shape[1], source.shape[2], codes, scales, zeros));
-    return quant::quantize(op,
-                           {.data = static_cast<const float*>(source.data),
-                            .rows = source.shape[1],
-                            .k = source.shape[2],
-                            .stride_r = source.stride[1],
-                            .stride_k = source.stride[2]},
-                           o, {.codes = parts.codes, .scales = parts.scales, .zeros = parts.zeros, .global = global});
+    return quant::quantize(
+        op,
+        {.data = static_cast<const float*>(source.data),
+         .rows = source.shape[1],
+         .k = source.shape[2],
+         .stride_r = source.stride[1],
+         .stride_k = source.stride[2]},
+        o, {.codes = parts.codes, .scales = parts.scales, .zeros = parts.zeros, .global = global});
   });
 }
 
@@ -137,7 +143,8 @@ scalegemm_status scalegemm_dequantize(const scalegemm_operand_desc* operand, con
     SCALEGEMM_ASSIGN_OR_RETURN(const spec::OperandSpec op, to_operand(*operand, "operand"));
     SCALEGEMM_ASSIGN_OR_RETURN(const runtime::Tensor out, read_floats(dst, "dst"));
     SCALEGEMM_RETURN_IF_ERROR(check_global(op, global));
-    SCALEGEMM_ASSIGN_OR_RETURN(const Parts parts, read_parts(op, out.shape[1], out.shape[2], codes, scales, zeros));
+    SCALEGEMM_ASSIGN_OR_RETURN(const Parts parts,
+                               read_parts(op, out.shape[1], out.shape[2], codes, scales, zeros));
     return quant::dequantize(
         op,
         {.rows = out.shape[1],

@@ -113,11 +113,13 @@ scalegemm_status scalegemm_kernel_build(scalegemm_runtime* rt, const char* name,
   return guarded([&]() -> Status {
     SCALEGEMM_RETURN_IF_ERROR(require(rt, "runtime"));
     SCALEGEMM_RETURN_IF_ERROR(require(name, "name"));
-    return rt->impl->build_kernel(name, force != 0 ? runtime::BuildMode::kAlways : runtime::BuildMode::kIfMissing);
+    return rt->impl->build_kernel(name,
+                                  force != 0 ? runtime::BuildMode::kAlways : runtime::BuildMode::kIfMissing);
   });
 }
 
-scalegemm_status scalegemm_kernel_source(scalegemm_runtime* rt, const char* name, char* text, uint64_t* size) {
+scalegemm_status scalegemm_kernel_source(scalegemm_runtime* rt, const char* name, char* text,
+                                         uint64_t* size) {
   return guarded([&]() -> Status {
     SCALEGEMM_RETURN_IF_ERROR(require(rt, "runtime"));
     SCALEGEMM_RETURN_IF_ERROR(require(name, "name"));

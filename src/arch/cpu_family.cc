@@ -80,6 +80,30 @@ std::optional<Decline> f32_declines(const Problem& p) {
   return std::nullopt;
 }
 
+// The instruction takes subnormal operands as zero: a loss that only bf16 itself can have.
+std::optional<Decline> bf16_operand(const char* rule, const OperandSpec& x, const Problem& p) {
+  if (!contains(kBf16B, x.type)) {
+    return decline(rule, names(kBf16B), std::string(num::name(x.type)));
+  }
+  if (x.type == DType::kBf16 && p.accuracy != spec::Accuracy::kFast) {
+    return decline(rule, "a type without bf16 subnormals, or accuracy fast",
+                   fmt::format("bf16, accuracy {}", spec::to_string(p.accuracy)));
+  }
+  // A pair of k has one scale.
+  if (varying_block(x, p.k) % 2 != 0) {
+    return decline("bf16dot: block_k", "even", std::to_string(varying_block(x, p.k)));
+  }
+  return std::nullopt;
+}
+
+std::optional<Decline> bf16_declines(const Problem& p) {
+  if (p.d == DType::kInt32) {
+    return decline("bf16dot: type of D", "a float type, as its sums are f32", "int32");
+  }
+  const auto a = bf16_operand("bf16dot: type of A", p.a, p);
+  return a ? a : bf16_operand("bf16dot: type of B", p.b, p);
+}
+
 }  // namespace
 
 const CpuFamily* find_family(Target target, Pipeline pipeline) {
@@ -124,7 +148,14 @@ std::optional<Decline> cpu_declines(const KernelSpec& spec, const Problem& p) {
     return decline("packed layout of B", fmt::format("raw or {}", spec::to_string(spec.packed)),
                    std::string(spec::to_string(p.b_packing)));
   }
-  return spec.pipeline == Pipeline::kI8Dot ? i8_declines(spec, p) : f32_declines(p);
+  switch (spec.pipeline) {
+    case Pipeline::kI8Dot:
+      return i8_declines(spec, p);
+    case Pipeline::kBf16Dot:
+      return bf16_declines(p);
+    default:
+      return f32_declines(p);
+  }
 }
 
 }  // namespace scalegemm::arch

@@ -31,11 +31,17 @@ inline constexpr DType kFloatB[] = {DType::kF32,      DType::kF16,  DType::kBf16
                                     DType::kInt8,     DType::kInt4, DType::kUint4};
 inline constexpr DType kCodeB[] = {DType::kInt8, DType::kInt4, DType::kUint4, DType::kE2m1};
 
-inline constexpr std::array<CpuFamily, 4> kCpuFamilies = {{
+// Types whose every code, and difference of a code and a zero point, is a bf16 number.
+inline constexpr DType kBf16B[] = {DType::kBf16, DType::kE4m3,     DType::kE4m3Fnuz,
+                                   DType::kE5m2, DType::kE5m2Fnuz, DType::kE2m1,
+                                   DType::kInt8, DType::kInt4,     DType::kUint4};
+
+inline constexpr std::array<CpuFamily, 5> kCpuFamilies = {{
     {Target::kX86V3, Pipeline::kF32Fma, kFloatB, {6, 16, 256}, {1, 8, 1}},
     {Target::kX86V3, Pipeline::kI8Dot, kCodeB, {6, 16, 4}, {1, 8, 4}},
     {Target::kAvx512, Pipeline::kF32Fma, kFloatB, {14, 32, 256}, {1, 16, 1}},
     {Target::kAvx512, Pipeline::kI8Dot, kCodeB, {14, 16, 4}, {1, 16, 4}},
+    {Target::kAvx512Bf16, Pipeline::kBf16Dot, kBf16B, {14, 32, 256}, {1, 16, 2}},
 }};
 
 // The tile of a family's kernel for one type of B: a step of the i8dot panel holds twice the k of 4-bit B.
@@ -50,8 +56,8 @@ const CpuFamily* find_family(Target target, Pipeline pipeline);
 // The spec of a family's kernel for one type of B.
 KernelSpec make_spec(const CpuFamily& family, DType b);
 
-// Every kernel of a CPU target, in the order of the table. Empty for targets that add no kernels of their
-// own (a CPU that has avx512bf16 runs those of avx512).
+// Every kernel that a CPU target adds, in the order of the table (a CPU that has avx512bf16 runs those of
+// avx512 too).
 std::vector<KernelSpec> cpu_specs(Target target);
 
 // Does this kernel take the problem? Nothing, or the first rule that it breaks (without the kernel's name).

@@ -1,6 +1,7 @@
 #include "base/cpu_info.h"
 
 #include <cpuid.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -8,7 +9,6 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
-
 
 namespace scalegemm::base {
 namespace {

@@ -72,8 +72,8 @@ Status unsupported(fmt::format_string<Args...> text, Args&&... args) {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                       // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {                // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     assert(!status_.ok() && "a Result without a value needs an error");
   }
 
@@ -98,11 +98,11 @@ class [[nodiscard]] Result {
 #define SCALEGEMM_CONCAT(a, b) SCALEGEMM_CONCAT_IMPL(a, b)
 
 // Leaves the function with the failure of `expr` (a Status).
-#define SCALEGEMM_RETURN_IF_ERROR(expr)                          \
-  do {                                                           \
-    if (::scalegemm::Status status_ = (expr); !status_.ok()) {   \
-      return status_;                                            \
-    }                                                            \
+#define SCALEGEMM_RETURN_IF_ERROR(expr)                        \
+  do {                                                         \
+    if (::scalegemm::Status status_ = (expr); !status_.ok()) { \
+      return status_;                                          \
+    }                                                          \
   } while (false)
 
 // `lhs` becomes the value of `expr` (a Result), or the function is left with its failure.

@@ -8,6 +8,7 @@
 // is still waking up never holds the caller back, and the fields change only while nobody can read them.
 #include "base/thread_pool.h"
 
+#include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -44,9 +45,19 @@ int tickets(uint64_t state) {
   return static_cast<int>(state >> kTicketShift & kTicketMask);
 }
 
+// How often this process is a fork of the one it started as. A child has the pool's memory but none of its
+// threads, and its mutex may be locked by one of them for ever.
+std::atomic<int>& forks() {
+  static std::atomic<int> count{0};
+  static const int registered =
+      ::pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
+  static_cast<void>(registered);
+  return count;
+}
+
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : forks_(forks().load(std::memory_order_relaxed)) {
   threads = std::clamp(threads, 1, kMostThreads);
   if (threads == 1) {
     return;
@@ -69,14 +80,26 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
+  if (is_forked()) {
+    for (std::thread& helper : helpers_) {
+      helper.detach();  // it does not exist here
+    }
+    // Destroying a condition variable waits for its sleepers, who do not exist either.
+    static_cast<void>(sleep_.release());
+    return;
   }
-  wake_.notify_all();
+  {
+    const std::lock_guard lock(sleep_->mutex);
+    sleep_->stop = true;
+  }
+  sleep_->wake.notify_all();
   for (std::thread& helper : helpers_) {
     helper.join();
   }
+}
+
+bool ThreadPool::is_forked() const {
+  return forks().load(std::memory_order_relaxed) != forks_;
 }
 
 void ThreadPool::parallel_for(int64_t units, int64_t chunk, Body body, void* context, int limit) {
@@ -86,7 +109,7 @@ void ThreadPool::parallel_for(int64_t units, int64_t chunk, Body body, void* con
   chunk = std::max<int64_t>(chunk, 1);
   const int64_t chunks = (units - 1) / chunk + 1;
   const int workers = limit > 0 ? std::min(limit, threads()) : threads();
-  if (workers == 1 || chunks == 1 || busy_.exchange(true, std::memory_order_acquire)) {
+  if (workers == 1 || chunks == 1 || is_forked() || busy_.exchange(true, std::memory_order_acquire)) {
     body(context, 0, units, 0);
     return;
   }
@@ -108,8 +131,8 @@ void ThreadPool::publish(int64_t units, int64_t chunk, Body body, void* context,
   // sees the job.
   state_.store(job << kJobShift | kOpen);
   if (sleepers_.load() > 0) {
-    { const std::lock_guard lock(mutex_); }
-    wake_.notify_all();
+    { const std::lock_guard lock(sleep_->mutex); }
+    sleep_->wake.notify_all();
   }
 }
 
@@ -122,9 +145,9 @@ void ThreadPool::close_and_wait() {
   if (running(state) == 0) {
     return;
   }
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(sleep_->mutex);
   caller_sleeps_.store(true);
-  done_.wait(lock, [this] { return running(state_.load()) == 0; });
+  sleep_->done.wait(lock, [this] { return running(state_.load()) == 0; });
   caller_sleeps_.store(false);
 }
 
@@ -150,8 +173,8 @@ bool ThreadPool::join(uint64_t state, int* worker) {
 void ThreadPool::leave() {
   const uint64_t before = state_.fetch_sub(kRunning);
   if (running(before) == 1 && caller_sleeps_.load()) {
-    { const std::lock_guard lock(mutex_); }
-    done_.notify_all();
+    { const std::lock_guard lock(sleep_->mutex); }
+    sleep_->done.notify_all();
   }
 }
 
@@ -164,9 +187,9 @@ uint64_t ThreadPool::wait_for_job(uint64_t last_job) {
   if (job_number(state) != last_job) {
     return state;
   }
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(sleep_->mutex);
   sleepers_.fetch_add(1);
-  wake_.wait(lock, [&] { return stop_ || job_number(state = state_.load()) != last_job; });
+  sleep_->wake.wait(lock, [&] { return sleep_->stop || job_number(state = state_.load()) != last_job; });
   sleepers_.fetch_sub(1);
   return state;
 }

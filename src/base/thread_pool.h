@@ -7,8 +7,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace scalegemm::base {
@@ -30,8 +32,8 @@ class ThreadPool {
 
   // Calls `body` until all of [0, units) is done, then returns; the caller works too. Everything written by
   // the body is visible to the caller afterwards. At most `limit` workers take part (0: all). From inside a
-  // body, or while another thread's job has the pool, the job runs on the calling thread alone as worker 0.
-  // The body must not throw.
+  // body, while another thread's job has the pool, and in a forked child, the job runs on the calling thread
+  // alone as worker 0. The body must not throw.
   void parallel_for(int64_t units, int64_t chunk, Body body, void* context, int limit = 0);
 
   // The same for a callable (begin, end, worker), which is not copied.
@@ -47,6 +49,7 @@ class ThreadPool {
   }
 
  private:
+  bool is_forked() const;
   void help();
   bool join(uint64_t state, int* worker);
   void work(int worker);
@@ -68,11 +71,16 @@ class ThreadPool {
   int64_t units_ = 0;
   int64_t chunk_ = 1;
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable done_;
-  bool stop_ = false;  // under mutex_
+  // For threads that sleep. On the heap, because a forked child can neither use nor destroy it.
+  struct Sleep {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::condition_variable done;
+    bool stop = false;  // under mutex
+  };
+  std::unique_ptr<Sleep> sleep_ = std::make_unique<Sleep>();
   int spins_ = 0;
+  int forks_ = 0;  // of the process when the pool was made
   std::vector<std::thread> helpers_;
 };
 

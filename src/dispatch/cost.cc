@@ -57,6 +57,7 @@ int64_t block_k(const OperandSpec& x, int64_t k) {
 struct Rates {
   double f32;  // operations a microsecond: 2 a lane of a multiply-add
   double i8;
+  double bf16;
   double bytes;
 };
 
@@ -64,7 +65,8 @@ Rates per_us(const spec::CpuRates& rates, int lanes, int threads) {
   const auto or_nominal = [](double measured, double nominal) { return measured > 0 ? measured : nominal; };
   const double scale = 1e3 * std::max(1, threads);
   return {or_nominal(rates.f32_fma_gflops, 2.0 * lanes) * scale,
-          or_nominal(rates.i8dot_gops, 8.0 * lanes) * scale, or_nominal(rates.read_gbps, 10) * scale};
+          or_nominal(rates.i8dot_gops, 8.0 * lanes) * scale,
+          or_nominal(rates.bf16dp_gflops, 2.0 * lanes) * scale, or_nominal(rates.read_gbps, 10) * scale};
 }
 
 // A vector operation takes the time of a multiply-add, that is of two operations a lane.
@@ -81,6 +83,23 @@ Cost f32_cost(const KernelSpec& s, const Problem& p, const Rates& rates) {
   cost.decode_us =
       vector_us(columns * k * decodes * (decode_operations(p.b.type) + scale_operations(p.b)), rates) +
       vector_us(number(p.m * p.batch) * k * (decode_operations(p.a.type) + scale_operations(p.a) + 1), rates);
+  return cost;
+}
+
+// As f32_cost at the rate of the pair instruction, without a fused route for few rows, and with the sums of
+// every segment scaled and added: four operations a vector.
+Cost bf16_cost(const KernelSpec& s, const Problem& p, const Rates& rates) {
+  const double columns = number(ceil_div(p.n, s.tile.n) * s.tile.n) * number(p.batch);
+  const double k = number(p.k);
+  const double segments =
+      std::max(number(ceil_div(p.k, std::min(block_k(p.a, p.k), block_k(p.b, p.k)))), k / s.tile.k);
+  const double decodes = number(ceil_div(p.m, kRowsPerDecode));
+  Cost cost;
+  cost.compute_us = 2 * number(p.m) * columns * k / rates.bf16;
+  // Packing pairs is one more operation, and with few rows the store and reload of the panel shows.
+  cost.decode_us = vector_us(columns * k * decodes * (decode_operations(p.b.type) + 2), rates) +
+                   vector_us(number(p.m) * columns * segments * 4, rates) +
+                   vector_us(number(p.m * p.batch) * k * (decode_operations(p.a.type) + 2), rates);
   return cost;
 }
 
@@ -114,9 +133,10 @@ double problem_bytes(const Problem& p) {
 }
 
 Cost predict(const KernelSpec& spec, const Problem& problem, const spec::CpuRates& measured, int threads) {
-  const bool integer = spec.pipeline == Pipeline::kI8Dot;
   const Rates rates = per_us(measured, spec.instruction.n, threads);
-  Cost cost = integer ? i8_cost(spec, problem, rates) : f32_cost(spec, problem, rates);
+  Cost cost = spec.pipeline == Pipeline::kI8Dot     ? i8_cost(spec, problem, rates)
+              : spec.pipeline == Pipeline::kBf16Dot ? bf16_cost(spec, problem, rates)
+                                                    : f32_cost(spec, problem, rates);
   cost.memory_us = problem_bytes(problem) / rates.bytes;
   cost.total_us = kLaunchUs + std::max(cost.compute_us + cost.decode_us, cost.memory_us);
   return cost;

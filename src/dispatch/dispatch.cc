@@ -1,6 +1,7 @@
 #include "dispatch/dispatch.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "arch/cpu_family.h"
 #include "arch/legal.h"
@@ -99,7 +100,7 @@ Status overlay(const Options& options, const CpuDesc& cpu, Explanation& out) {
   if (row == nullptr) {
     return ok_status();
   }
-  const Status used = use_tuned(*row, cpu, out).with_context(fmt::format("tuned kernel {}", row->kernel));
+  Status used = use_tuned(*row, cpu, out).with_context(fmt::format("tuned kernel {}", row->kernel));
   if (!used.ok() && options.strictness == Strictness::kStrict) {
     return used;
   }
@@ -111,7 +112,7 @@ Status overlay(const Options& options, const CpuDesc& cpu, Explanation& out) {
 
 // A GPU kernel's relative time: padded multiply-adds over the instruction's rate, and what its tiles read.
 double relative_work(const KernelSpec& s, const Problem& p) {
-  const auto tiles = [](int64_t extent, int tile) { return static_cast<double>((extent + tile - 1) / tile); };
+  const auto tiles = [](int64_t extent, int tile) { return std::ceil(static_cast<double>(extent) / tile); };
   const int rows = s.swap_ab ? s.tile.n : s.tile.m;
   const int columns = s.swap_ab ? s.tile.m : s.tile.n;
   const double area = tiles(p.m, rows) * rows * tiles(p.n, columns) * columns;
@@ -206,7 +207,7 @@ Result<Explanation> explain_target(const Problem& problem, spec::Target target, 
       cpu.targets.push_back({target, {}});
     }
     SCALEGEMM_ASSIGN_OR_RETURN(Explanation out, explain(problem, cpu));
-    out.notes.push_back("times are predicted from nominal rates: no device was given");
+    out.notes.emplace_back("times are predicted from nominal rates: no device was given");
     return out;
   }
   SCALEGEMM_RETURN_IF_ERROR(validate(problem));

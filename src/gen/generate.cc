@@ -29,12 +29,14 @@ struct CpuTemplate {
   std::string_view check;
 };
 
-constexpr std::array<CpuTemplate, 2> kCpuTemplates = {{
+constexpr std::array<CpuTemplate, 3> kCpuTemplates = {{
     {Pipeline::kF32Fma, "cpu/f32_gemm.h",
      "scalegemm_kernel::F32Gemm<{b}, scalegemm_kernel::F32Blocking<{k}>>",
      "scalegemm_kernel::kTileRows == {m} && scalegemm_kernel::kTileColumns == {n}"},
     {Pipeline::kI8Dot, "cpu/i8_gemm.h", "scalegemm_kernel::I8Gemm<{b}>",
      "scalegemm_kernel::kPanelColumns == {n}"},
+    {Pipeline::kBf16Dot, "cpu/bf16_gemm.h", "scalegemm_kernel::Bf16Gemm<{b}, {k}>",
+     "scalegemm_kernel::kPairTileRows == {m} && scalegemm_kernel::kPairTileColumns == {n}"},
 }};
 
 // "e4m3_fnuz" -> "SG_E4M3_FNUZ", the enumerator of kernels/cpu/abi.h.

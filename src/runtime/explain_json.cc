@@ -25,8 +25,11 @@ ordered_json candidate_json(const dispatch::Candidate& candidate) {
 
 std::string to_json(const dispatch::Explanation& e) {
   ordered_json out;
-  out["problem"] = {{"signature", e.signature}, {"m", e.problem.m},         {"n", e.problem.n},
-                    {"k", e.problem.k},         {"batch", e.problem.batch}};
+  out["problem"] = {{"signature", e.signature},
+                    {"m", e.problem.m},
+                    {"n", e.problem.n},
+                    {"k", e.problem.k},
+                    {"batch", e.problem.batch}};
   out["device"] = e.device;
   out["packing"] = spec::to_string(static_cast<spec::PackedLayout>(e.problem.b_packing));
   out["chosen"] = e.candidates.empty() ? ordered_json() : ordered_json(e.candidates.front().name);

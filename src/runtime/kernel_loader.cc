@@ -48,8 +48,8 @@ Result<CpuCode> KernelLoader::load(const spec::KernelSpec& spec) {
   if (const auto* built_in = store::find_builtin(store::builtin_kernels(), source.source_id)) {
     code.kernel = built_in->table();
   } else if (jit_ == Jit::kForbidden) {
-    return make_error(Code::kNotBuilt, "kernel {} is not built in, and compiling at run time is switched off (jit)",
-                      name);
+    return make_error(Code::kNotBuilt,
+                      "kernel {} is not built in, and compiling at run time is switched off (jit)", name);
   } else {
     SCALEGEMM_ASSIGN_OR_RETURN(code, compile(spec, source));
   }
@@ -65,23 +65,24 @@ Result<CpuCode> KernelLoader::build(const spec::KernelSpec& spec) {
 Result<CpuCode> KernelLoader::compile(const spec::KernelSpec& spec, const gen::KernelSource& source) {
   auto cxx = compiler();
   if (!cxx.ok()) {
-    return cxx.status().with_context(fmt::format("kernel {} is not built in and must be compiled", source.name));
+    return cxx.status().with_context(
+        fmt::format("kernel {} is not built in and must be compiled", source.name));
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const base::Hash128 id, this->id(spec, source));
-  SCALEGEMM_ASSIGN_OR_RETURN(const store::KernelCode stored,
-                             store_.get_or_build(id, source.name, [&]() -> Result<std::string> {
-                               SCALEGEMM_ASSIGN_OR_RETURN(toolchain::CodeObject object,
-                                                          (*cxx)->compile({.name = source.name,
-                                                                           .text = source.text,
-                                                                           .includes = source.includes,
-                                                                           .target = spec.target}));
-                               return std::move(object.bytes);
-                             }));
+  SCALEGEMM_ASSIGN_OR_RETURN(
+      const store::KernelCode stored, store_.get_or_build(id, source.name, [&]() -> Result<std::string> {
+        SCALEGEMM_ASSIGN_OR_RETURN(toolchain::CodeObject object, (*cxx)->compile({.name = source.name,
+                                                                                  .text = source.text,
+                                                                                  .includes = source.includes,
+                                                                                  .target = spec.target}));
+        return std::move(object.bytes);
+      }));
   if (!stored.warning.ok()) {
     const std::lock_guard lock(mutex_);
     cache_warning_ = stored.warning.message();
   }
-  SCALEGEMM_ASSIGN_OR_RETURN(store::CpuCode loaded, store::CpuCode::load(*stored.bytes, source.symbol, source.name));
+  SCALEGEMM_ASSIGN_OR_RETURN(store::CpuCode loaded,
+                             store::CpuCode::load(*stored.bytes, source.symbol, source.name));
   auto owner = std::make_shared<const store::CpuCode>(std::move(loaded));
   return CpuCode{.kernel = &owner->kernel(), .owner = owner};
 }

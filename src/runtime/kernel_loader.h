@@ -44,7 +44,7 @@ class KernelLoader {
   const Jit jit_;
   store::Store store_;
   mutable std::mutex mutex_;
-  std::map<std::string, CpuCode, std::less<>> loaded_;  // by name, under mutex_
+  std::map<std::string, CpuCode, std::less<>> loaded_;     // by name, under mutex_
   Result<std::unique_ptr<toolchain::Compiler>> compiler_;  // found at first need, under mutex_
   bool looked_for_compiler_ = false;
   std::string cache_warning_;

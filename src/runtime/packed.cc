@@ -13,7 +13,8 @@ constexpr uint64_t kMaxPackedFile = uint64_t{1} << 40;
 
 layout::GridView grid_view(const Tensor& tensor) {
   const int64_t batch = tensor.shape[0] == 1 ? 0 : tensor.stride[0];
-  return {.data = tensor.data, .stride_r = tensor.stride[1], .stride_k = tensor.stride[2], .stride_batch = batch};
+  return {
+      .data = tensor.data, .stride_r = tensor.stride[1], .stride_k = tensor.stride[2], .stride_batch = batch};
 }
 
 layout::PackedShape packed_shape(const spec::Problem& problem, const WeightTensors& weights) {
@@ -56,8 +57,8 @@ Result<std::span<std::byte>> output_span(const Tensor& tensor, std::string_view 
   const std::array<int64_t, 3> want = {shape[1] * row, row, 1};
   for (size_t dim = 0; dim < 2; ++dim) {
     if (shape[dim] > 1 && tensor.stride[dim] != want[dim]) {
-      return invalid_argument("{}: unpack writes contiguous rows, so stride[{}] must be {}, got {}", name, dim,
-                              want[dim], tensor.stride[dim]);
+      return invalid_argument("{}: unpack writes contiguous rows, so stride[{}] must be {}, got {}", name,
+                              dim, want[dim], tensor.stride[dim]);
     }
   }
   const int64_t elements = shape[0] * shape[1] * row;
@@ -68,12 +69,13 @@ Result<std::span<std::byte>> output_span(const Tensor& tensor, std::string_view 
 }  // namespace
 
 Status check_weights(const spec::Problem& problem, const WeightTensors& weights) {
-  SCALEGEMM_RETURN_IF_ERROR(check_tensor(weights.b, {.name = "b",
-                                                     .type = problem.b.type,
-                                                     .batch = problem.batch,
-                                                     .rows = problem.n,
-                                                     .cols = problem.k,
-                                                     .unit_dim = problem.b.layout == spec::Layout::kCol ? 2 : 1}));
+  SCALEGEMM_RETURN_IF_ERROR(
+      check_tensor(weights.b, {.name = "b",
+                               .type = problem.b.type,
+                               .batch = problem.batch,
+                               .rows = problem.n,
+                               .cols = problem.k,
+                               .unit_dim = problem.b.layout == spec::Layout::kCol ? 2 : 1}));
   const auto& scale = problem.b.scale;
   if (scale) {
     SCALEGEMM_RETURN_IF_ERROR(check_grid(weights.scale, "scale_b", scale->type, problem));
@@ -93,7 +95,8 @@ Status check_weights(const spec::Problem& problem, const WeightTensors& weights)
   return ok_status();
 }
 
-Result<std::unique_ptr<PackedMatrix>> PackedMatrix::pack(const spec::Problem& problem, const WeightTensors& weights,
+Result<std::unique_ptr<PackedMatrix>> PackedMatrix::pack(const spec::Problem& problem,
+                                                         const WeightTensors& weights,
                                                          base::ThreadPool& pool) {
   SCALEGEMM_RETURN_IF_ERROR(check_weights(problem, weights));
   SCALEGEMM_ASSIGN_OR_RETURN(layout::PackedHeader header, layout::describe(packed_shape(problem, weights)));
@@ -102,8 +105,8 @@ Result<std::unique_ptr<PackedMatrix>> PackedMatrix::pack(const spec::Problem& pr
                              AlignedBuffer::allocate(layout::kPackedHeaderBytes + header.payload_bytes));
   const std::span<std::byte> payload = packed->file_.span().subspan(layout::kPackedHeaderBytes);
   const layout::GridView b = grid_view(weights.b);
-  layout::RawWeights raw{.data = b.data, .stride_n = b.stride_r, .stride_k = b.stride_k,
-                         .stride_batch = b.stride_batch};
+  layout::RawWeights raw{
+      .data = b.data, .stride_n = b.stride_r, .stride_k = b.stride_k, .stride_batch = b.stride_batch};
   if (weights.scale.present()) {
     raw.scale = grid_view(weights.scale);
   }
@@ -154,14 +157,15 @@ Status PackedMatrix::save(const std::string& path) const {
 Status PackedMatrix::unpack(const WeightTensors& out) const {
   const layout::PackedShape shape = layout::shape_of(header_);
   layout::UnpackedWeights spans;
-  SCALEGEMM_ASSIGN_OR_RETURN(spans.codes, output_span(out.b, "b", shape.type, {shape.batch, shape.n, shape.k}));
+  SCALEGEMM_ASSIGN_OR_RETURN(spans.codes,
+                             output_span(out.b, "b", shape.type, {shape.batch, shape.n, shape.k}));
   if (shape.scale) {
     const spec::Grid grid = spec::scale_grid(*shape.scale, shape.n, shape.k);
-    SCALEGEMM_ASSIGN_OR_RETURN(
-        spans.scales, output_span(out.scale, "scale_b", shape.scale->type, {shape.batch, grid.rows, grid.cols}));
+    SCALEGEMM_ASSIGN_OR_RETURN(spans.scales, output_span(out.scale, "scale_b", shape.scale->type,
+                                                         {shape.batch, grid.rows, grid.cols}));
     if (shape.scale->zero_type) {
-      SCALEGEMM_ASSIGN_OR_RETURN(spans.zeros,
-                                 output_span(out.zero, "zero_b", DType::kInt8, {shape.batch, grid.rows, grid.cols}));
+      SCALEGEMM_ASSIGN_OR_RETURN(
+          spans.zeros, output_span(out.zero, "zero_b", DType::kInt8, {shape.batch, grid.rows, grid.cols}));
     }
   }
   return layout::unpack(header_, payload(), spans);

@@ -28,8 +28,8 @@ Status check_weights(const spec::Problem& problem, const WeightTensors& weights)
 class PackedMatrix {
  public:
   // Packs B of the problem; problem.b_packing must name a layout.
-  static Result<std::unique_ptr<PackedMatrix>> pack(const spec::Problem& problem, const WeightTensors& weights,
-                                                    base::ThreadPool& pool);
+  static Result<std::unique_ptr<PackedMatrix>> pack(const spec::Problem& problem,
+                                                    const WeightTensors& weights, base::ThreadPool& pool);
   static Result<std::unique_ptr<PackedMatrix>> load(const std::string& path);
 
   // Atomic: the file is complete or absent.

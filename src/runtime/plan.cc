@@ -86,9 +86,10 @@ Status check_a(const RunArgs& args, const spec::Problem& p) {
   const auto& scale = p.a.scale;
   SCALEGEMM_RETURN_IF_ERROR(scale ? check_a_grid(args.scale_a, "scale_a", scale->type, p)
                                   : check_absent(args.scale_a, "scale_a", "A of this problem has no scales"));
-  SCALEGEMM_RETURN_IF_ERROR(scale && scale->zero_type
-                                ? check_a_grid(args.zero_a, "zero_a", *scale->zero_type, p)
-                                : check_absent(args.zero_a, "zero_a", "A of this problem has no zero points"));
+  SCALEGEMM_RETURN_IF_ERROR(
+      scale && scale->zero_type
+          ? check_a_grid(args.zero_a, "zero_a", *scale->zero_type, p)
+          : check_absent(args.zero_a, "zero_a", "A of this problem has no zero points"));
   const bool needs_global = scale && scale->global;
   if (needs_global != (args.global_a != nullptr)) {
     return invalid_argument("global_a: must {}, because A of this problem has {} global factor",
@@ -110,7 +111,8 @@ Status check_epilogue(const RunArgs& args, const spec::Problem& p) {
   if (!p.epilogue.bias) {
     return check_absent(args.bias, "bias", "the problem has no bias (bias_dtype)");
   }
-  return check_tensor(args.bias, {.name = "bias", .type = *p.epilogue.bias, .rows = 1, .cols = p.n, .unit_dim = 2});
+  return check_tensor(args.bias,
+                      {.name = "bias", .type = *p.epilogue.bias, .rows = 1, .cols = p.n, .unit_dim = 2});
 }
 
 struct Range {
@@ -137,17 +139,22 @@ Status check_overlap(const RunArgs& args, const spec::Problem& p) {
     const Tensor& tensor;
     bool one_code_a_byte;
   };
-  const Input inputs[] = {{"a", args.a, false},           {"b", args.weights.b, false},
-                          {"scale_a", args.scale_a, true}, {"scale_b", args.weights.scale, true},
-                          {"zero_a", args.zero_a, true},   {"zero_b", args.weights.zero, true},
-                          {"bias", args.bias, false},      {"c", args.c, false}};
+  const Input inputs[] = {{"a", args.a, false},
+                          {"b", args.weights.b, false},
+                          {"scale_a", args.scale_a, true},
+                          {"scale_b", args.weights.scale, true},
+                          {"zero_a", args.zero_a, true},
+                          {"zero_b", args.weights.zero, true},
+                          {"bias", args.bias, false},
+                          {"c", args.c, false}};
   for (const Input& input : inputs) {
     const Tensor& t = input.tensor;
     if (!t.present()) {
       continue;
     }
     const Range r = range_of(t, input.one_code_a_byte);
-    const bool same_view = &t == &args.c && t.data == args.d.data && t.type == args.d.type && t.stride == args.d.stride;
+    const bool same_view =
+        &t == &args.c && t.data == args.d.data && t.type == args.d.type && t.stride == args.d.stride;
     if (r.begin < d.end && d.begin < r.end && !same_view) {
       return invalid_argument("d: must not overlap {} in memory{}", input.name,
                               &t == &args.c ? " (unless C is D: same data, type and strides)" : "");
@@ -176,14 +183,15 @@ SgCpuGemm describe_cpu(const spec::Problem& p) {
   g.bias_dtype = p.epilogue.bias ? id(*p.epilogue.bias) : SG_F32;
   g.d_dtype = id(p.d);
   g.activation = static_cast<int32_t>(p.epilogue.activation);
+  g.batch_invariant = p.batch_invariant ? 1 : 0;
   g.alpha = 1.0f;
   g.clamp_min = p.epilogue.clamp_min;
   g.clamp_max = p.epilogue.clamp_max;
   return g;
 }
 
-Plan::Plan(spec::Problem problem, spec::KernelSpec kernel, CpuCode code, std::shared_ptr<base::ThreadPool> pool,
-           int threads)
+Plan::Plan(spec::Problem problem, spec::KernelSpec kernel, CpuCode code,
+           std::shared_ptr<base::ThreadPool> pool, int threads)
     : problem_(problem),
       kernel_(kernel),
       kernel_name_(spec::name(kernel)),
@@ -201,8 +209,9 @@ Status Plan::check_b(const RunArgs& args) const {
     return check_weights(problem_, args.weights);
   }
   if (args.packed_b == nullptr) {
-    return invalid_argument("packed_b: must not be null: this plan needs B packed in layout {} (scalegemm_pack)",
-                            spec::to_string(static_cast<spec::PackedLayout>(problem_.b_packing)));
+    return invalid_argument(
+        "packed_b: must not be null: this plan needs B packed in layout {} (scalegemm_pack)",
+        spec::to_string(static_cast<spec::PackedLayout>(problem_.b_packing)));
   }
   SCALEGEMM_RETURN_IF_ERROR(check_absent(args.weights.b, "b", "B is given as packed_b"));
   SCALEGEMM_RETURN_IF_ERROR(check_absent(args.weights.scale, "scale_b", "B is given as packed_b"));
@@ -218,13 +227,15 @@ Status Plan::check_b(const RunArgs& args) const {
                             spec::to_string(static_cast<spec::PackedLayout>(packed.packing())));
   }
   if (h.n != problem_.n || h.k != problem_.k || (h.batch != problem_.batch && h.batch != 1)) {
-    return invalid_argument("packed_b: must hold {} x {} (N x K) weights of batch {}, got {} x {} of batch {}",
-                            problem_.n, problem_.k, problem_.batch, h.n, h.k, h.batch);
+    return invalid_argument(
+        "packed_b: must hold {} x {} (N x K) weights of batch {}, got {} x {} of batch {}", problem_.n,
+        problem_.k, problem_.batch, h.n, h.k, h.batch);
   }
   const spec::OperandSpec operand = packed.operand();
   if (operand.type != problem_.b.type || operand.scale != problem_.b.scale) {
-    return invalid_argument("packed_b: the weights were packed as {} with other scales or type than the problem's {}",
-                            num::name(operand.type), num::name(problem_.b.type));
+    return invalid_argument(
+        "packed_b: the weights were packed as {} with other scales or type than the problem's {}",
+        num::name(operand.type), num::name(problem_.b.type));
   }
   return ok_status();
 }
@@ -234,11 +245,12 @@ Status Plan::check(const RunArgs& args) const {
   SCALEGEMM_RETURN_IF_ERROR(check_b(args));
   SCALEGEMM_RETURN_IF_ERROR(check_epilogue(args, problem_));
   SCALEGEMM_RETURN_IF_ERROR(check_output(
-      args.d, {.name = "d", .type = problem_.d, .batch = problem_.batch, .rows = problem_.m, .cols = problem_.n}));
+      args.d,
+      {.name = "d", .type = problem_.d, .batch = problem_.batch, .rows = problem_.m, .cols = problem_.n}));
   SCALEGEMM_RETURN_IF_ERROR(check_overlap(args, problem_));
   if (args.workspace_bytes < workspace_bytes_ || (args.workspace == nullptr && workspace_bytes_ > 0)) {
-    return invalid_argument("workspace: must have {} bytes (scalegemm_plan_workspace_bytes), got {}", workspace_bytes_,
-                            args.workspace == nullptr ? 0 : args.workspace_bytes);
+    return invalid_argument("workspace: must have {} bytes (scalegemm_plan_workspace_bytes), got {}",
+                            workspace_bytes_, args.workspace == nullptr ? 0 : args.workspace_bytes);
   }
   if (reinterpret_cast<uintptr_t>(args.workspace) % kWorkspaceAlign != 0) {
     return invalid_argument("workspace: must be {}-byte aligned, got address ...{:04x}", kWorkspaceAlign,

@@ -16,7 +16,7 @@ namespace scalegemm::runtime {
 
 struct PlanOptions {
   std::string device = "cpu";  // a device, or for explain a target name
-  std::string kernel = {};          // a kernel name; empty: choose
+  std::string kernel = {};     // a kernel name; empty: choose
   int threads = 0;             // at most; 0: the runtime's
 };
 

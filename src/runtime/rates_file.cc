@@ -42,12 +42,13 @@ std::vector<spec::TargetRates> read_rates(const std::string& path) {
     std::string name;
     spec::CpuRates r;
     std::string rest;
-    if (!(fields >> name >> r.f32_fma_gflops >> r.bf16dp_gflops >> r.i8dot_gops >> r.read_gbps) || fields >> rest) {
+    if (!(fields >> name >> r.f32_fma_gflops >> r.bf16dp_gflops >> r.i8dot_gops >> r.read_gbps) ||
+        fields >> rest) {
       return {};
     }
     const auto target = spec::parse_target(name);
-    if (!target.ok() || !plausible(r.f32_fma_gflops) || !plausible(r.bf16dp_gflops) || !plausible(r.i8dot_gops) ||
-        !plausible(r.read_gbps)) {
+    if (!target.ok() || !plausible(r.f32_fma_gflops) || !plausible(r.bf16dp_gflops) ||
+        !plausible(r.i8dot_gops) || !plausible(r.read_gbps)) {
       return {};
     }
     out.push_back({.target = *target, .rates = r});
@@ -61,8 +62,9 @@ Status write_rates(const std::string& path, const std::vector<spec::TargetRates>
   }
   std::string text = fmt::format("{}\n", kFirstLine);
   for (const spec::TargetRates& row : rates) {
-    text += fmt::format("{} {:.1f} {:.1f} {:.1f} {:.2f}\n", spec::target_name(row.target), row.rates.f32_fma_gflops,
-                        row.rates.bf16dp_gflops, row.rates.i8dot_gops, row.rates.read_gbps);
+    text += fmt::format("{} {:.1f} {:.1f} {:.1f} {:.2f}\n", spec::target_name(row.target),
+                        row.rates.f32_fma_gflops, row.rates.bf16dp_gflops, row.rates.i8dot_gops,
+                        row.rates.read_gbps);
   }
   SCALEGEMM_RETURN_IF_ERROR(base::make_dirs(path.substr(0, path.rfind('/'))));
   const std::array<std::string_view, 1> parts = {text};

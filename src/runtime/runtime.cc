@@ -68,7 +68,8 @@ Result<std::vector<Target>> allowed_targets(const base::CpuInfo& cpu, const std:
     }
   }
   if (targets.empty()) {
-    return make_error(Code::kNoDevice, "cpu: {} has no AVX2, FMA and F16C, which every CPU kernel needs (x86-64-v3)",
+    return make_error(Code::kNoDevice,
+                      "cpu: {} has no AVX2, FMA and F16C, which every CPU kernel needs (x86-64-v3)",
                       cpu.model);
   }
   return targets;
@@ -96,7 +97,8 @@ DeviceInfo cpu_device(const base::CpuInfo& cpu, Target best) {
   device.l1_bytes = static_cast<uint64_t>(cpu.l1d_bytes);
   device.l2_bytes = static_cast<uint64_t>(cpu.l2_bytes);
   device.l3_bytes = static_cast<uint64_t>(cpu.l3_bytes);
-  device.memory_bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  device.memory_bytes =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return device;
 }
 
@@ -141,7 +143,8 @@ const spec::CpuDesc& Runtime::Impl::describe() {
     std::vector<spec::TargetRates> known = read_rates(path);
     std::vector<spec::TargetRates> rates;
     for (const Target target : targets) {
-      const auto it = std::find_if(known.begin(), known.end(), [&](const auto& r) { return r.target == target; });
+      const auto it =
+          std::find_if(known.begin(), known.end(), [&](const auto& r) { return r.target == target; });
       if (it != known.end()) {
         rates.push_back(*it);
       } else if (const auto probe = device::probe(target); probe.ok()) {
@@ -276,7 +279,8 @@ Result<std::unique_ptr<Plan>> Runtime::plan(const spec::Problem& problem, const 
   return std::make_unique<Plan>(e.problem, kernel, std::move(code), impl_->pool, impl_->threads(options));
 }
 
-Result<std::string> Runtime::explain(const spec::Problem& problem, const PlanOptions& options, TextFormat format) {
+Result<std::string> Runtime::explain(const spec::Problem& problem, const PlanOptions& options,
+                                     TextFormat format) {
   std::optional<dispatch::Explanation> e;
   const auto target = spec::parse_target(options.device);
   if (options.device != kCpu && target.ok()) {
@@ -294,7 +298,8 @@ Result<std::unique_ptr<PackedMatrix>> Runtime::pack(const spec::Problem& problem
     return unknown_device(options.device);
   }
   if (problem.b_packing == spec::Packing::kRaw) {
-    return invalid_argument("problem.b_packing: must be SCALEGEMM_PACKED or a packed layout, got SCALEGEMM_RAW");
+    return invalid_argument(
+        "problem.b_packing: must be SCALEGEMM_PACKED or a packed layout, got SCALEGEMM_RAW");
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const spec::Problem resolved, impl_->resolve(problem, options));
   return PackedMatrix::pack(resolved, weights, *impl_->pool);
@@ -313,8 +318,9 @@ Result<std::vector<KernelInfo>> Runtime::kernels(std::string_view filter) {
       const auto* built_in = store::find_builtin(store::builtin_kernels(), source.source_id);
       info.built_in = built_in != nullptr;
       if (const auto id = impl_->loader->id(kernel, source); id.ok()) {
-        info.cached = std::any_of(entries.begin(), entries.end(),
-                                  [&](const store::EntryInfo& entry) { return entry.valid && entry.id == *id; });
+        info.cached = std::any_of(entries.begin(), entries.end(), [&](const store::EntryInfo& entry) {
+          return entry.valid && entry.id == *id;
+        });
         info.id = id->hex();
       }
       if (built_in != nullptr) {
@@ -377,7 +383,8 @@ Result<Ceilings> Runtime::measure_ceilings(std::string_view device_name, int thr
   constexpr int kLaunches = 2000;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kLaunches; ++i) {
-    impl_->pool->parallel_for(workers, 1, [](int64_t, int64_t, int) {}, workers);
+    impl_->pool->parallel_for(
+        workers, 1, [](int64_t, int64_t, int) {}, workers);
   }
   const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
   c.launch_us = elapsed.count() / kLaunches;

@@ -15,12 +15,12 @@
 namespace scalegemm::runtime {
 
 struct RuntimeOptions {
-  int threads = 0;           // 0: one a core
+  int threads = 0;  // 0: one a core
   bool jit = true;
-  std::string cache_dir = {};     // empty: the default places
-  std::string tuned_table = {};   // path, or empty
+  std::string cache_dir = {};    // empty: the default places
+  std::string tuned_table = {};  // path, or empty
   bool strict = false;
-  std::string cpu_target = {};    // cap; empty: $SCALEGEMM_CPU_TARGET, else none
+  std::string cpu_target = {};  // cap; empty: $SCALEGEMM_CPU_TARGET, else none
 };
 
 struct DeviceInfo {

@@ -19,8 +19,9 @@ int64_t stored_extent(const Tensor& tensor, int dim, bool one_code_a_byte) {
 Status check_shape(const Tensor& tensor, const Expected& want) {
   const bool batch_ok = tensor.shape[0] == want.batch || tensor.shape[0] == 1;
   if (!batch_ok || tensor.shape[1] != want.rows || tensor.shape[2] != want.cols) {
-    return invalid_argument("{}: shape must be {} x {} x {} (batch x rows x columns), got {} x {} x {}", want.name,
-                            want.batch, want.rows, want.cols, tensor.shape[0], tensor.shape[1], tensor.shape[2]);
+    return invalid_argument("{}: shape must be {} x {} x {} (batch x rows x columns), got {} x {} x {}",
+                            want.name, want.batch, want.rows, want.cols, tensor.shape[0], tensor.shape[1],
+                            tensor.shape[2]);
   }
   return ok_status();
 }
@@ -28,7 +29,8 @@ Status check_shape(const Tensor& tensor, const Expected& want) {
 Status check_strides(const Tensor& tensor, const Expected& want) {
   for (size_t dim = 0; dim < 3; ++dim) {
     if (tensor.stride[dim] < 0) {
-      return invalid_argument("{}: stride[{}] must not be negative, got {}", want.name, dim, tensor.stride[dim]);
+      return invalid_argument("{}: stride[{}] must not be negative, got {}", want.name, dim,
+                              tensor.stride[dim]);
     }
   }
   if (want.unit_dim >= 0) {
@@ -65,8 +67,8 @@ Status check_tensor(const Tensor& tensor, const Expected& want) {
   SCALEGEMM_RETURN_IF_ERROR(check_strides(tensor, want));
   const int64_t align = element_bytes(want.type);
   if (reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(align) != 0) {
-    return invalid_argument("{}: data must be aligned to its {}-byte elements, got address ...{:04x}", want.name,
-                            align, reinterpret_cast<uintptr_t>(tensor.data) & 0xffff);
+    return invalid_argument("{}: data must be aligned to its {}-byte elements, got address ...{:04x}",
+                            want.name, align, reinterpret_cast<uintptr_t>(tensor.data) & 0xffff);
   }
   const __int128 needed = span_bytes(tensor, want.one_code_a_byte);
   if (needed > static_cast<__int128>(tensor.bytes)) {
@@ -81,11 +83,13 @@ Status check_tensor(const Tensor& tensor, const Expected& want) {
 Status check_output(const Tensor& tensor, const Expected& want) {
   SCALEGEMM_RETURN_IF_ERROR(check_tensor(tensor, want));
   if (tensor.shape[0] != want.batch) {
-    return invalid_argument("{}: shape[0] must be the batch {}, got {}", want.name, want.batch, tensor.shape[0]);
+    return invalid_argument("{}: shape[0] must be the batch {}, got {}", want.name, want.batch,
+                            tensor.shape[0]);
   }
   // With dimensions by falling stride, each must step over everything below it.
   std::array<size_t, 3> order = {0, 1, 2};
-  std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return tensor.stride[x] > tensor.stride[y]; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t x, size_t y) { return tensor.stride[x] > tensor.stride[y]; });
   __int128 below = 1;
   for (size_t i = 3; i-- > 0;) {
     const size_t dim = order[i];
@@ -103,7 +107,8 @@ Status check_output(const Tensor& tensor, const Expected& want) {
 }
 
 Status check_absent(const Tensor& tensor, std::string_view name, std::string_view reason) {
-  return tensor.present() ? invalid_argument("{}: must be absent (data null): {}", name, reason) : ok_status();
+  return tensor.present() ? invalid_argument("{}: must be absent (data null): {}", name, reason)
+                          : ok_status();
 }
 
 }  // namespace scalegemm::runtime

@@ -119,6 +119,7 @@ Status check_scale(std::string_view argument, const std::optional<ScaleSpec>& sc
 PackedLayout default_packed(Pipeline pipeline) {
   switch (pipeline) {
     case Pipeline::kF32Fma:
+    case Pipeline::kBf16Dot:
       return PackedLayout::kPanelK1x32;
     case Pipeline::kI8Dot:
       return PackedLayout::kPanelK4x16;

@@ -6,9 +6,8 @@
 
 #include "scalegemm/scalegemm.h"
 
-#define FIELD_AT(structure, field, offset)                  \
-  static_assert(offsetof(structure, field) == (offset),     \
-                "the ABI of " #structure " changed at " #field)
+#define FIELD_AT(structure, field, offset) \
+  static_assert(offsetof(structure, field) == (offset), "the ABI of " #structure " changed at " #field)
 
 FIELD_AT(scalegemm_scale_desc, zero_dtype, 4);
 FIELD_AT(scalegemm_scale_desc, block_rows, 8);

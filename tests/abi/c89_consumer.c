@@ -37,9 +37,11 @@ int main(void) {
   int i, m, n, k;
 
   memset(&none, 0, sizeof none);
-  for (i = 0; i < M * K; ++i) a[i] = (float)(i % 11 - 5);
+  for (i = 0; i < M * K; ++i)
+    a[i] = (float)(i % 11 - 5);
   for (n = 0; n < N; ++n) {
-    for (k = 0; k < K; ++k) w[n * K + k] = weight(n, k);
+    for (k = 0; k < K; ++k)
+      w[n * K + k] = weight(n, k);
   }
   check(scalegemm_runtime_create(NULL, &runtime), "runtime_create");
   check(scalegemm_problem_init(&problem, "bquant:a=f32,b=int4,g=32", "rcr", M, N, K), "problem_init");

@@ -45,7 +45,8 @@ TEST_F(OldCaller, NewerStructIsTakenWhenItsExtraFieldsAreZero) {
   EXPECT_EQ(scalegemm_query(runtime_, &newer.problem, nullptr, &support), SCALEGEMM_OK);
   newer.extra = 1;
   EXPECT_EQ(scalegemm_query(runtime_, &newer.problem, nullptr, &support), SCALEGEMM_UNSUPPORTED);
-  EXPECT_NE(std::string(scalegemm_last_error()).find("problem: byte 160"), std::string::npos) << scalegemm_last_error();
+  EXPECT_NE(std::string(scalegemm_last_error()).find("problem: byte 160"), std::string::npos)
+      << scalegemm_last_error();
 }
 
 TEST_F(OldCaller, StructSizeIsRequired) {
@@ -86,7 +87,8 @@ TEST_F(OldCaller, RandomProblemsNeverCrash) {
     auto* words = reinterpret_cast<int32_t*>(reinterpret_cast<char*>(&p) + offsetof(scalegemm_problem, a));
     const size_t count = (sizeof p - offsetof(scalegemm_problem, a)) / 4;
     for (uint64_t j = 0; j < random() % 6; ++j) {
-      words[random() % count] = random() % 4 == 0 ? static_cast<int32_t>(random()) : static_cast<int32_t>(random() % 16);
+      words[random() % count] =
+          random() % 4 == 0 ? static_cast<int32_t>(random()) : static_cast<int32_t>(random() % 16);
     }
     p.m = sizes[random() % 11];
     p.n = sizes[random() % 11];

@@ -36,7 +36,13 @@ TEST(CpuFamily, EnumeratesOneKernelATypeOfB) {
       names.contains("gemm_any_any-e2m1-any_any_f32fma_default_dynamic_14x32x256_1x1x1_1x16x1_avx512"));
   EXPECT_TRUE(names.contains("gemm_any_any-e2m1-any_any_i8dot_default_dynamic_14x16x8_1x1x1_1x16x4_avx512"));
   EXPECT_TRUE(names.contains("gemm_any_any-int8-any_any_i8dot_default_dynamic_6x16x4_1x1x1_1x8x4_x86v3"));
-  for (Target target : {Target::kAvx512Bf16, Target::kAvx512Fp16, Target::kSm90a, Target::kGfx942}) {
+  // What a level adds to the one below it.
+  EXPECT_EQ(cpu_specs(Target::kAvx512Bf16).size(), std::size(kBf16B));
+  for (const KernelSpec& s : cpu_specs(Target::kAvx512Bf16)) {
+    EXPECT_FALSE(illegal(s)) << to_string(*illegal(s));
+    EXPECT_EQ(s.pipeline, Pipeline::kBf16Dot);
+  }
+  for (Target target : {Target::kAvx512Fp16, Target::kSm90a, Target::kGfx942}) {
     EXPECT_TRUE(cpu_specs(target).empty()) << spec::target_name(target);
   }
 }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <numeric>
 #include <thread>
@@ -187,14 +188,17 @@ TEST(ThreadPool, OneThreadCostsNothing) {
 
 // The child of a fork has the pool but none of its threads.
 TEST(ThreadPool, AForkedChildStillComputes) {
-  ThreadPool pool(3);
-  check_job(pool, 100, 1);
+  auto pool = std::make_unique<ThreadPool>(3);
+  check_job(*pool, 100, 1);
   const pid_t child = ::fork();
   if (child == 0) {
+    ::alarm(30);  // a child that hangs fails
     int64_t sum = 0;
-    pool.parallel_for(1000, 1, [&](int64_t begin, int64_t end, int) { sum += end - begin; });
+    pool->parallel_for(1000, 1, [&](int64_t begin, int64_t end, int) { sum += end - begin; });
+    pool.reset();
     ::_exit(sum == 1000 ? 0 : 1);
   }
+  check_job(*pool, 100, 1);
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);

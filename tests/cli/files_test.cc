@@ -209,7 +209,12 @@ TEST_F(FilesTest, EvaluateReportsEveryScheme) {
 
 // Ctrl-C leaves a result that says it is partial, and files that can be read.
 TEST_F(FilesTest, EvaluateInterruptedIsUsable) {
-  const Output output = run("evaluate model.safetensors --m 1,2,3,4 --budget 0.3 --json e.json --csv e.csv",
+  std::vector<Tensor> tensors;
+  for (int64_t i = 0; i < 100; ++i) {  // far more than three seconds of work
+    tensors.push_back({"w" + std::to_string(i), 400 + i, 256});
+  }
+  write_model(path("long.safetensors"), tensors);
+  const Output output = run("evaluate long.safetensors --m 1,2,3,4,5,6,7,8 --json e.json --csv e.csv",
                             "timeout --preserve-status -s INT 3 env");
   EXPECT_EQ(output.exit_code, 1) << output.err;
   EXPECT_NE(output.out.find("Interrupted"), std::string::npos) << output.out << output.err;
@@ -217,6 +222,7 @@ TEST_F(FilesTest, EvaluateInterruptedIsUsable) {
   ASSERT_TRUE(json.is_object());
   EXPECT_FALSE(json["complete"].get<bool>());
   EXPECT_GE(json["results"].size(), 1u);
+  EXPECT_NE(read_file(path("e.csv")).find("interrupted"), std::string::npos);
 }
 
 TEST_F(FilesTest, MissingDamagedAndUnwritableFiles) {

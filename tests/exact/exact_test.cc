@@ -11,7 +11,7 @@
 namespace scalegemm::harness {
 namespace {
 
-constexpr int kCasesEach = 3;  // of a scheme, layout and output type
+constexpr int kCasesEach = 16;  // of a scheme, layout and output type: every edge size
 
 const Runtime& runtime() {
   static const Runtime instance;

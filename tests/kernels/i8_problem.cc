@@ -1,6 +1,9 @@
 #include "kernels/i8_problem.h"
 
 #include <algorithm>
+#include <array>
+#include <sstream>
+#include <string_view>
 
 namespace scalegemm::kernels {
 namespace {
@@ -11,10 +14,8 @@ int bits_of(int type) {
   return num::info(static_cast<DType>(type)).bits;
 }
 
-std::string grid_text(const Grid& g) {
-  std::string out = g.type ? std::string(num::name(static_cast<DType>(g.type))) : "none";
-  out += "/" + std::to_string(g.block_r) + "x" + std::to_string(g.block_k);
-  return g.zero_type ? out + "/zero " + std::string(num::name(static_cast<DType>(g.zero_type))) : out;
+std::string_view name_of(int type) {
+  return type == 0 ? "none" : num::name(static_cast<DType>(type));
 }
 
 int zero_point(int type, std::mt19937& rng) {
@@ -192,11 +193,15 @@ std::string Case::text() const {
   const auto order = [](Order o) {
     return std::array{"k", "r", "strided", "packed"}[static_cast<size_t>(o)];
   };
-  return std::string(num::name(static_cast<DType>(a_type))) + " x " +
-         std::string(num::name(static_cast<DType>(b_type))) + " m " + std::to_string(m) + " n " +
-         std::to_string(n) + " k " + std::to_string(k) + " batch " + std::to_string(batch) + " A " +
-         order(a_order) + " " + grid_text(a) + " B " + order(b_order) + " " + grid_text(b) + " d " +
-         std::to_string(d_type);
+  std::ostringstream out;
+  const auto operand = [&](const char* name, int type, Order o, const Grid& g) {
+    out << name << " " << name_of(type) << " " << order(o) << " scale " << name_of(g.type) << " " << g.block_r
+        << "x" << g.block_k << " zero " << name_of(g.zero_type) << ", ";
+  };
+  operand("A", a_type, a_order, a);
+  operand("B", b_type, b_order, b);
+  out << "m " << m << " n " << n << " k " << k << " batch " << batch << " D " << name_of(d_type);
+  return out.str();
 }
 
 Problem::Problem(const Case& c) : case_(c) {

@@ -3,8 +3,10 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
+#include <set>
 
 #include "harness/bench.h"
 #include "harness/buffer.h"
@@ -186,7 +188,9 @@ TEST(Bench, ReportsAProblemThatCannotRun) {
   odd.k = 3;
   Case fine = odd;
   fine.k = 64;
-  const auto results = bench_shape(runtime, {odd, fine}, {.timing = {.budget_s = 0.01}});
+  BenchOptions options;
+  options.timing.budget_s = 0.01;
+  const auto results = bench_shape(runtime, {odd, fine}, options);
   EXPECT_FALSE(results[0].verified);
   EXPECT_NE(results[0].problem.find("even K"), std::string::npos);
   EXPECT_TRUE(results[1].verified) << results[1].problem;

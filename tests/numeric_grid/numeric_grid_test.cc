@@ -8,6 +8,8 @@
 namespace scalegemm::harness {
 namespace {
 
+constexpr int kCasesEach = 4;  // of a scheme, layout and output type
+
 const Runtime& runtime() {
   static const Runtime instance;
   return instance;
@@ -17,7 +19,7 @@ class NumericGrid : public testing::TestWithParam<std::string> {};
 
 TEST_P(NumericGrid, BoundPoisonRepeat) {
   double worst = 0;
-  for (const Case& c : grid_of(GetParam(), 1)) {
+  for (const Case& c : grid_of(GetParam(), kCasesEach)) {
     for (const auto& proof : {prove_random, prove_poison, prove_repeat}) {
       const ProofResult result = proof(runtime(), c, {});
       ASSERT_TRUE(result.passed) << to_string(result.proof) << ": " << result.detail

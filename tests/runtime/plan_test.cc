@@ -164,21 +164,48 @@ TEST_F(PlanTest, EveryWrongArgumentIsNamed) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_NE(status.message().find(text), std::string::npos) << status.message();
   };
-  expect(*p, [](RunArgs& r) { r.a.data = nullptr; }, "a: data must not be null");
-  expect(*p, [](RunArgs& r) { r.weights.b = {}; }, "b: data must not be null");
-  expect(*p, [](RunArgs& r) { r.d.shape[2] = 36; }, "d: shape must be");
-  expect(*p, [](RunArgs& r) { r.scale_a = r.a; }, "scale_a: must be absent");
-  expect(*p, [](RunArgs& r) { r.weights.zero = r.a; }, "zero_b: must be absent");
-  expect(*p, [](RunArgs& r) { r.bias = r.a; }, "bias: must be absent");
-  expect(*p, [](RunArgs& r) { r.c = r.d; }, "c: must be absent");
-  expect(*p, [](RunArgs& r) { r.beta = 1; }, "beta: must be 0");
-  expect(*p, [](RunArgs& r) { r.global_a = &r.alpha; }, "global_a: must be null");
-  expect(*p, [](RunArgs& r) { r.weights.global = &r.alpha; }, "global_b: must be null");
-  expect(*p, [](RunArgs& r) { r.workspace_bytes = 0; }, "workspace: must have");
-  expect(*p, [](RunArgs& r) { r.workspace = static_cast<char*>(r.workspace) + 4; }, "workspace: must be 64-byte aligned");
-  expect(*p, [](RunArgs& r) { r.d.data = r.a.data; r.d.bytes = r.a.bytes; }, "d: must not overlap a");
-  expect(*pc, [](RunArgs& r) { r.c = {}; }, "c: data must not be null");
-  expect(*pc, [](RunArgs& r) { r.c = r.d; r.c.stride[1] = 1; r.c.stride[2] = kM; }, "d: must not overlap c");
+  expect(
+      *p, [](RunArgs& r) { r.a.data = nullptr; }, "a: data must not be null");
+  expect(
+      *p, [](RunArgs& r) { r.weights.b = {}; }, "b: data must not be null");
+  expect(
+      *p, [](RunArgs& r) { r.d.shape[2] = 36; }, "d: shape must be");
+  expect(
+      *p, [](RunArgs& r) { r.scale_a = r.a; }, "scale_a: must be absent");
+  expect(
+      *p, [](RunArgs& r) { r.weights.zero = r.a; }, "zero_b: must be absent");
+  expect(
+      *p, [](RunArgs& r) { r.bias = r.a; }, "bias: must be absent");
+  expect(
+      *p, [](RunArgs& r) { r.c = r.d; }, "c: must be absent");
+  expect(
+      *p, [](RunArgs& r) { r.beta = 1; }, "beta: must be 0");
+  expect(
+      *p, [](RunArgs& r) { r.global_a = &r.alpha; }, "global_a: must be null");
+  expect(
+      *p, [](RunArgs& r) { r.weights.global = &r.alpha; }, "global_b: must be null");
+  expect(
+      *p, [](RunArgs& r) { r.workspace_bytes = 0; }, "workspace: must have");
+  expect(
+      *p, [](RunArgs& r) { r.workspace = static_cast<char*>(r.workspace) + 4; },
+      "workspace: must be 64-byte aligned");
+  expect(
+      *p,
+      [](RunArgs& r) {
+        r.d.data = r.a.data;
+        r.d.bytes = r.a.bytes;
+      },
+      "d: must not overlap a");
+  expect(
+      *pc, [](RunArgs& r) { r.c = {}; }, "c: data must not be null");
+  expect(
+      *pc,
+      [](RunArgs& r) {
+        r.c = r.d;
+        r.c.stride[1] = 1;
+        r.c.stride[2] = kM;
+      },
+      "d: must not overlap c");
 }
 
 TEST_F(PlanTest, CMayBeD) {

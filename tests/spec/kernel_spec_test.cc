@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "common/panels.h"
 #include "spec/random_spec.h"
@@ -284,6 +286,30 @@ TEST(KernelSpec, PackedLayoutsAreThoseOfTheKernels) {
   EXPECT_EQ(static_cast<int>(PackedLayout::kRaw), SG_RAW);
   EXPECT_EQ(static_cast<int>(PackedLayout::kPanelK1x32), SG_PANEL_K1X32);
   EXPECT_EQ(static_cast<int>(PackedLayout::kPanelK4x16), SG_PANEL_K4X16);
+}
+
+// The grammar that people read must hold every word that the parser takes.
+TEST(KernelName, TheDocumentHoldsEveryWord) {
+  std::ifstream file(SCALEGEMM_SOURCE_DIR "/docs/kernel-names.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  ASSERT_NE(text.str().find(name(cpu_e2m1()).substr(0, 23)), std::string::npos) << "an example of a CPU name";
+  std::set<std::string> words = {"swapab", "persistent", "pad-", "via-", "pack-", "aqg", "bqg1x"};
+  testing::RandomSpec random(1);
+  for (int i = 0; i < 2000; ++i) {
+    const KernelSpec s = random.spec();
+    words.emplace(quant_word(s));
+    for (std::string_view word : {to_string(s.pipeline), to_string(s.epilogue), to_string(s.scheduler),
+                                  to_string(s.split_k), to_string(s.packed), to_string(s.accuracy)}) {
+      words.emplace(word);
+    }
+  }
+  for (const TargetName& row : kTargets) {
+    words.emplace(row.token);
+  }
+  for (const std::string& word : words) {
+    EXPECT_NE(text.str().find(word), std::string::npos) << word;
+  }
 }
 
 TEST(Target, NamesAndTokens) {

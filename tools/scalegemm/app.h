@@ -98,6 +98,9 @@ class Table {
 // Writes a file that is complete or absent. Failure names the path and the fix.
 void write_file(const std::string& path, std::string_view contents);
 
+// Fails now, not after a long run, where write_file would. An empty path and "-" are fine.
+void require_writable(const std::string& path);
+
 // "1.5 MB" and the like, powers of 1000.
 std::string human_bytes(double bytes);
 // Three significant digits, no exponent where that is readable.

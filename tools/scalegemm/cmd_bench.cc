@@ -127,6 +127,8 @@ void write_results(const Options& options, const Session& session,
 int run(const Options& options) {
   const std::vector<harness::Case> shapes = shapes_of(options);
   const std::vector<std::string> schemes = harness::resolve_schemes(options.schemes);
+  require_writable(options.json.path);
+  require_writable(options.csv);
   const Runtime runtime = options.runtime.make_runtime();
   Session session{runtime.devices().front(), options.runtime.threads, {}};
   session.threads = session.threads == 0 ? session.device.cores : session.threads;
@@ -148,7 +150,9 @@ int run(const Options& options) {
     harness::BenchOptions bench = options.bench;
     bench.choice = {options.runtime.threads, options.kernel};
     bench.ceilings = session.ceilings;
-    bench.last_cache_bytes = session.device.l3_bytes;
+    if (session.device.l3_bytes > 0) {  // a virtual machine may hide it
+      bench.last_cache_bytes = session.device.l3_bytes;
+    }
     for (harness::BenchResult& result : harness::bench_shape(runtime, cases, bench)) {
       results.push_back(std::move(result));
     }

@@ -161,6 +161,8 @@ int run(const Options& options) {
                   "give a model in f32, f16, bf16 or fp8; --embeddings takes lookup tables in");
   }
   report.left_out = model.left_out;
+  require_writable(options.json.path);
+  require_writable(options.csv);
   const Runtime runtime = options.runtime.make_runtime();
   report.device = runtime.devices().front();
   report.threads = options.runtime.threads == 0 ? report.device.cores : options.runtime.threads;

@@ -1,6 +1,7 @@
 // scalegemm explain: which kernel a problem gets and why, also for a target that is not here.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "app.h"
@@ -16,7 +17,16 @@ struct Options {
   std::string target;
 };
 
+void check_target(const std::string& target) {
+  const std::vector<std::string> known = harness::known_targets();
+  if (!target.empty() && std::find(known.begin(), known.end(), target) == known.end()) {
+    throw usage_error("--target", fmt::format("one of {}", fmt::join(known, ", ")), target,
+                      "leave --target out to ask for the device of this machine");
+  }
+}
+
 int run(const Options& options) {
+  check_target(options.target);
   const scalegemm_problem problem = harness::problem_of(options.problem.make_case());
   const Runtime runtime = options.runtime.make_runtime();
   auto plan = make<scalegemm_plan_options>();

@@ -1,6 +1,7 @@
 // scalegemm pack: weights in the order that kernels read; inspect and unpack such files.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "app.h"
@@ -53,11 +54,16 @@ int unpack(const Options& options) {
   out.b = data.codes_tensor();
   out.scale_b = data.scales_tensor();
   out.zero_b = data.zeros_tensor();
+  out.zero_b.dtype = data.zeros.empty() ? out.zero_b.dtype : SCALEGEMM_INT8;  // as they are packed
   if (info.operand.scale.has_global != 0) {
     data.global = 1.0f;
     out.global_b = &*data.global;
   }
   packed.unpack(out);
+  if (scalegemm_dtype_bits(info.operand.scale.zero_dtype) == 4) {  // stored as codes in the low nibble
+    std::transform(data.zeros.begin(), data.zeros.end(), data.zeros.begin(),
+                   [](uint8_t value) { return static_cast<uint8_t>(value & 0xF); });
+  }
   WeightFile file;
   file.add("weight", std::move(data));
   file.write(options.output);

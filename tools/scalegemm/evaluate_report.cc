@@ -122,7 +122,7 @@ void print_summary(const EvaluationReport& report) {
       continue;
     }
     std::vector<std::string> row = {s.scheme, fmt::format("{:.2f}", s.bits), human_bytes(s.bytes),
-                                    decibel_text(s.signal, s.noise), fmt::format("{:.2f}", s.worst_ratio)};
+                                    decibel_text(s.signal, s.noise), short_number(s.worst_ratio)};
     for (int64_t m : report.ms) {
       row.push_back(short_number(total_gops(s, m)));
       row.push_back(fmt::format("{:.2f}", speedup(s, summaries.front(), m)));
@@ -145,7 +145,7 @@ void print_shape(const EvaluationReport& report, const EvaluatedShape& shape) {
     if (r.n == shape.n && r.k == shape.k) {
       table.add({r.scheme, std::to_string(r.m), short_number(r.timing.median_us),
                  short_number(r.timing.mad_us), short_number(gops(r)), decibel_text(r.signal, r.noise),
-                 fmt::format("{:.2f}", r.worst_ratio), r.problem.empty() ? r.kernel : r.problem});
+                 short_number(r.worst_ratio), r.problem.empty() ? r.kernel : r.problem});
     }
   }
   table.print();

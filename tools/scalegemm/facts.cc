@@ -68,9 +68,7 @@ std::vector<scalegemm_toolchain_info> toolchains(const Runtime& runtime) {
 }
 
 Json json_of(const scalegemm_toolchain_info& toolchain) {
-  return {{"name", toolchain.name},
-          {"version", toolchain.version},
-          {"problem", toolchain.problem}};
+  return {{"name", toolchain.name}, {"version", toolchain.version}, {"problem", toolchain.problem}};
 }
 
 std::vector<scalegemm_scheme_info> schemes() {

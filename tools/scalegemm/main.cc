@@ -2,10 +2,12 @@
 // failure.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "app.h"
 
@@ -18,6 +20,20 @@ void report(const std::string& message, const std::string& fix) {
   if (!fix.empty()) {
     fmt::print(stderr, "fix:   {}\n", fix);
   }
+}
+
+// CLI11 only says that some command is needed when the first word is none.
+std::string unknown_command(const CLI::App& root, int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "nothing";
+  const bool is_option = argc > 1 && !word.empty() && word[0] == '-';
+  std::vector<std::string> known;
+  for (const CLI::App* command : root.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(command->get_name());
+  }
+  const bool is_command = std::find(known.begin(), known.end(), word) != known.end();
+  return is_option || is_command
+             ? ""
+             : fmt::format("command: needed one of {}; given {}", fmt::join(known, ", "), word);
 }
 
 std::string help_hint(const CLI::App& root) {
@@ -64,6 +80,10 @@ int main_of(int argc, char** argv) {
   add_cache(app);
   add_doctor(app);
   add_evaluate(app);
+  if (const std::string unknown = unknown_command(root, argc, argv); !unknown.empty()) {
+    report(unknown, help_hint(root));
+    return kExitUsage;
+  }
   try {
     root.parse(argc, argv);
   } catch (const CLI::Success& success) {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,6 +48,15 @@ Failure io_failure(const std::string& path, std::string_view what) {
           "choose a file in an existing folder that you may write to, with space on its disk"};
 }
 
+// A special file such as /dev/stdout or a pipe cannot be replaced by a rename.
+bool is_special(const std::string& path) {
+  return path.rfind("/dev/", 0) == 0 && access(path.c_str(), F_OK) == 0;
+}
+
+std::string temporary_of(const std::string& path) {
+  return fmt::format("{}.{}.tmp", path, getpid());
+}
+
 // All of the contents, synced; false leaves errno.
 bool write_all(int fd, std::string_view contents) {
   while (!contents.empty()) {
@@ -81,10 +91,27 @@ void Table::print() const {
   }
 }
 
+void require_writable(const std::string& path) {
+  if (path.empty() || path == "-" || is_special(path)) {
+    return;
+  }
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    errno = EISDIR;
+    throw io_failure(path, "cannot be written");
+  }
+  const std::string target = temporary_of(path);
+  const int fd = open(target.c_str(), O_WRONLY | O_CLOEXEC | O_CREAT | O_TRUNC, 0644);
+  if (fd < 0) {
+    throw io_failure(path, "cannot be written");
+  }
+  close(fd);
+  unlink(target.c_str());
+}
+
 void write_file(const std::string& path, std::string_view contents) {
-  // A special file such as /dev/stdout or a pipe cannot be replaced by a rename.
-  const bool special = access(path.c_str(), F_OK) == 0 && path.rfind("/dev/", 0) == 0;
-  const std::string target = special ? path : fmt::format("{}.{}.tmp", path, getpid());
+  const bool special = is_special(path);
+  const std::string target = special ? path : temporary_of(path);
   const int fd = open(target.c_str(), O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC), 0644);
   if (fd < 0) {
     throw io_failure(path, "cannot be written");

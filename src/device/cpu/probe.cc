@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <span>
+#include <vector>
 
 #include "base/cpu_info.h"
 
@@ -366,12 +368,12 @@ Result<CpuProbe> measure(Target target) {
     return unsupported("probe, target: needed a processor that runs {}; given {}", spec::target_name(target),
                        cpu.model);
   }
-  static const double read_gbps = dram_gbps(cpu);  // the same for every target
+  static const double kReadGbps = dram_gbps(cpu);  // the same for every target
   const auto panels = std::make_unique<Panels>();
   std::fill(std::begin(panels->a), std::end(panels->a), 1.0f);
   std::fill(std::begin(panels->b), std::end(panels->b), 1.0f);
   CpuProbe result;
-  result.ceiling.read_gbps = result.loaded.read_gbps = read_gbps;
+  result.ceiling.read_gbps = result.loaded.read_gbps = kReadGbps;
   const std::span<const Measurement> list =
       target == Target::kX86V3 ? std::span<const Measurement>(kV3) : std::span<const Measurement>(kWide);
   for (const Measurement& m : list) {
@@ -397,38 +399,48 @@ Result<double> measure_read_gbps(int64_t bytes) {
     return make_error(Code::kOutOfMemory, "read probe, bytes: needed a buffer; given {} bytes", bytes);
   }
   std::memset(buffer.get(), 1, static_cast<size_t>(size));  // untouched pages would all be one page of zeros
+  // Spans of 1 to 4 MB are timed one after the other through the whole buffer: a large buffer stays cold, and
+  // a span that lost its core to another process does not count.
+  const int64_t span = std::min<int64_t>(size, 4 << 20);
+  const int64_t passes = std::max<int64_t>(1, (int64_t{1} << 20) / size);
   const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(12);
-  double best = 1e9;
   volatile uint64_t sink = 0;
-  const int64_t passes = std::max<int64_t>(1, (int64_t{1} << 20) / size);  // a timed span of at least 1 MB
-  for (int i = 0; i < 3 || (i < 100 && std::chrono::steady_clock::now() < limit); ++i) {
+  std::vector<double> seconds;
+  for (int64_t at = 0;
+       seconds.size() < 16 || (seconds.size() < 1000 && std::chrono::steady_clock::now() < limit);
+       at = at + 2 * span <= size ? at + span : 0) {
     const auto start = std::chrono::steady_clock::now();
     for (int64_t pass = 0; pass < passes; ++pass) {
-      sink = sink ^ read_all(buffer.get(), size);
+      sink = sink ^ read_all(buffer.get() + at, span);
     }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::min(best, seconds / static_cast<double>(passes));
+    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    seconds.push_back(took / static_cast<double>(passes));
   }
-  return static_cast<double>(size) / best * 1e-9;
+  // The mean of the faster half of the spans.
+  std::sort(seconds.begin(), seconds.end());
+  const size_t half = seconds.size() / 2;
+  const double mean = std::accumulate(seconds.begin(), seconds.begin() + static_cast<ptrdiff_t>(half), 0.0) /
+                      static_cast<double>(half);
+  return static_cast<double>(span) / mean * 1e-9;
 }
 
 Result<CpuProbe> probe(Target target) {
   switch (target) {
     case Target::kX86V3: {
-      static const Result<CpuProbe> result = measure(Target::kX86V3);
-      return result;
+      static const Result<CpuProbe> kResult = measure(Target::kX86V3);
+      return kResult;
     }
     case Target::kAvx512: {
-      static const Result<CpuProbe> result = measure(Target::kAvx512);
-      return result;
+      static const Result<CpuProbe> kResult = measure(Target::kAvx512);
+      return kResult;
     }
     case Target::kAvx512Bf16: {
-      static const Result<CpuProbe> result = measure(Target::kAvx512Bf16);
-      return result;
+      static const Result<CpuProbe> kResult = measure(Target::kAvx512Bf16);
+      return kResult;
     }
     case Target::kAvx512Fp16: {
-      static const Result<CpuProbe> result = measure(Target::kAvx512Fp16);
-      return result;
+      static const Result<CpuProbe> kResult = measure(Target::kAvx512Fp16);
+      return kResult;
     }
     default:
       return unsupported("probe, target: needed a CPU target; given {}", spec::target_name(target));

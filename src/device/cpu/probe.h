@@ -24,9 +24,9 @@ struct CpuProbe {
 // that run beside it lower the result. kUnsupported where the processor lacks the target.
 Result<CpuProbe> probe(spec::Target target);
 
-// Best rate, in 10^9 bytes/s, of one thread that reads `bytes` (at least 64) over and over: the ceiling of a
-// kernel that streams a matrix of that size. Always measured anew. kOutOfMemory where the buffer cannot be
-// had.
+// Rate, in 10^9 bytes/s, of one thread that reads `bytes` (at least 64) over and over undisturbed: the
+// ceiling of a kernel that streams a matrix of that size. Always measured anew. kOutOfMemory where the buffer
+// cannot be had.
 Result<double> measure_read_gbps(int64_t bytes);
 
 }  // namespace scalegemm::device
