@@ -30,25 +30,6 @@ using spec::Target;
 constexpr uint64_t kMaxTunedTable = uint64_t{64} << 20;
 constexpr const char* kCpu = "cpu";
 
-bool runs_on(Target target, const base::CpuInfo& cpu) {
-  using F = base::CpuFeature;
-  const bool v3 = cpu.has(F::kAvx2) && cpu.has(F::kFma) && cpu.has(F::kF16c) && cpu.has(F::kBmi2);
-  const bool avx512 = v3 && cpu.has(F::kAvx512f) && cpu.has(F::kAvx512bw) && cpu.has(F::kAvx512vl) &&
-                      cpu.has(F::kAvx512dq) && cpu.has(F::kAvx512vnni);
-  switch (target) {
-    case Target::kX86V3:
-      return v3;
-    case Target::kAvx512:
-      return avx512;
-    case Target::kAvx512Bf16:
-      return avx512 && cpu.has(F::kAvx512bf16);
-    case Target::kAvx512Fp16:
-      return avx512 && cpu.has(F::kAvx512bf16) && cpu.has(F::kAvx512fp16);
-    default:
-      return false;
-  }
-}
-
 // The targets of this processor up to the cap, best last.
 Result<std::vector<Target>> allowed_targets(const base::CpuInfo& cpu, const std::string& cap) {
   std::optional<Target> last;
@@ -57,13 +38,13 @@ Result<std::vector<Target>> allowed_targets(const base::CpuInfo& cpu, const std:
     if (!spec::is_cpu(*last)) {
       return invalid_argument("cpu_target: {} is no CPU target", cap);
     }
-    if (!runs_on(*last, cpu)) {
+    if (!arch::runs_on(*last, cpu)) {
       return unsupported("cpu_target: {} needs instructions that this processor ({}) lacks", cap, cpu.model);
     }
   }
   std::vector<Target> targets;
   for (const spec::TargetName& row : spec::kTargets) {
-    if (row.is_cpu && runs_on(row.target, cpu) && (!last || row.target <= *last)) {
+    if (row.is_cpu && arch::runs_on(row.target, cpu) && (!last || row.target <= *last)) {
       targets.push_back(row.target);
     }
   }
@@ -197,18 +178,17 @@ Result<spec::KernelSpec> Runtime::Impl::choose(const dispatch::Explanation& e, c
     }
     return unsupported("no kernel of {} takes {}:{}", e.device, e.signature, reasons);
   }
+  // Any legal kernel may be asked for, also one that dispatch does not list, such as another K block.
   SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec wanted, spec::parse(o.kernel));
-  for (const dispatch::Candidate& candidate : e.candidates) {
-    if (candidate.spec == wanted) {
-      return wanted;
-    }
+  if (std::find(targets.begin(), targets.end(), wanted.target) == targets.end()) {
+    return unsupported("kernel: {} is for {}, which {} does not run", o.kernel,
+                       spec::target_name(wanted.target), e.device);
   }
-  if (spec::is_cpu(wanted.target) && arch::legal(wanted).ok()) {
-    if (const auto decline = arch::cpu_declines(wanted, e.problem)) {
-      return unsupported("kernel: {}: {}", o.kernel, spec::to_string(*decline));
-    }
+  SCALEGEMM_RETURN_IF_ERROR(arch::legal(wanted));
+  if (const auto decline = arch::cpu_declines(wanted, e.problem)) {
+    return unsupported("kernel: {}: {}", o.kernel, spec::to_string(*decline));
   }
-  return unsupported("kernel: {} is no kernel of this device; `scalegemm kernels` lists them", o.kernel);
+  return wanted;
 }
 
 Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
