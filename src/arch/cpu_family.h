@@ -74,14 +74,15 @@ constexpr int tile_registers(const CpuFamily& family) {
 
 constexpr bool cpu_families_are_consistent() {
   for (const CpuFamily& family : kCpuFamilies) {
-    const Instruction* row = nullptr;
-    for (const Instruction& candidate : kInstructions) {
-      if (candidate.target == family.target && has_shape(candidate, family.instruction)) {
-        row = &candidate;
+    // An index: with -fsanitize=undefined GCC takes no comparison of a pointer for constant.
+    size_t row = kInstructions.size();
+    for (size_t i = 0; i < kInstructions.size(); ++i) {
+      if (kInstructions[i].target == family.target && has_shape(kInstructions[i], family.instruction)) {
+        row = i;
       }
     }
     const bool integer = family.pipeline == Pipeline::kI8Dot;
-    if (row == nullptr || (row->sums == DType::kInt32) != integer ||
+    if (row == kInstructions.size() || (kInstructions[row].sums == DType::kInt32) != integer ||
         family.tile.n % family.instruction.n != 0 || family.tile.k % family.instruction.k != 0) {
       return false;
     }
