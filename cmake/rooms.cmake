@@ -47,4 +47,6 @@ function(scalegemm_test NAME)
                                              SCALEGEMM_BUILD_DIR="${CMAKE_BINARY_DIR}")
   target_link_libraries(${NAME} PRIVATE ${TEST_LINK} GTest::gtest_main)
   add_test(NAME ${NAME} COMMAND ${NAME})
+  # What a test could not do on this machine is not passed: ./check refuses skipped tests.
+  set_tests_properties(${NAME} PROPERTIES SKIP_REGULAR_EXPRESSION "NOT TESTED")
 endfunction()

@@ -1,10 +1,9 @@
 // A weight quantised to MXFP4, packed once, multiplied by activations: the whole path from C++.
 //
 //   cmake --build build/release --target cpp_gemm && build/release/bin/cpp_gemm
-#include <scalegemm/scalegemm.hpp>
-
 #include <cmath>
 #include <cstdio>
+#include <scalegemm/scalegemm.hpp>
 #include <vector>
 
 namespace {
@@ -25,15 +24,17 @@ struct Mxfp4 {
     const scalegemm_tensor source = scalegemm_matrix(values.data(), SCALEGEMM_F32, rows, kK);
     codes_view = scalegemm_matrix(codes.data(), SCALEGEMM_E2M1, rows, kK);
     scales_view = scalegemm_matrix(scales.data(), SCALEGEMM_E8M0, rows, kK / 32);
+    auto options = scalegemm::make<scalegemm_quantize_options>();
+    options.scale_rounding = SCALEGEMM_SCALE_EVEN;  // the default of OCP MX, floor, clips the largest values
     scalegemm::check(
-        scalegemm_quantize(&operand, &source, nullptr, &codes_view, &scales_view, nullptr, nullptr));
+        scalegemm_quantize(&operand, &source, &options, &codes_view, &scales_view, nullptr, nullptr));
   }
 };
 
 std::vector<float> wave(int64_t count, float step) {
   std::vector<float> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = std::sin(static_cast<float>(i) * step);
+    values[i] = 0.6f + 0.4f * std::sin(static_cast<float>(i) * step);
   }
   return values;
 }

@@ -54,7 +54,7 @@ def evaluate_table(path):
         key = (row["scheme"], int(row["m"]))
         time[key] = time.get(key, 0) + float(row["median_us"]) * int(row["count"])
     lines = [f"all-MiniLM-L6-v2, every linear layer, speed relative to f32 in the same run. {about}.", "",
-             "| scheme | bits/weight | SQNR dB | error/bound | " + " | ".join(f"M = {m}" for m in ms) + " |",
+             "| scheme | bits/weight | least SQNR dB | error/bound | " + " | ".join(f"M = {m}" for m in ms) + " |",
              "|---|---:|---:|---:|" + "---:|" * len(ms)]
     for scheme in schemes:
         mine = [row for row in rows if row["scheme"] == scheme]
@@ -66,7 +66,7 @@ def evaluate_table(path):
         worst = max(float(row["worst_error_over_bound"]) for row in mine)
         speeds = [f"{time[(schemes[0], m)] / time[(scheme, m)]:.2f}x" for m in ms]
         quality = "exact" if sqnr == float("inf") else f"{sqnr:.1f}"
-        lines.append(f"| `{scheme}` | {bits:.2f} | {quality} | {worst:.2f} | " + " | ".join(speeds) + " |")
+        lines.append(f"| `{scheme}` | {bits:.2f} | {quality} | {worst:.2g} | " + " | ".join(speeds) + " |")
     return lines
 
 

@@ -17,8 +17,10 @@
  * Rules that hold everywhere:
  *   - A function that can fail returns a scalegemm_status; scalegemm_last_error() then says which argument
  *     was wrong, what was needed and what was given. No input aborts the process.
- *   - Structures start with struct_size, to be set to sizeof by the caller (the _init functions do it), so
- *     that an older caller works with a newer library. Fields that are not used must be 0.
+ *   - Structures that may grow start with struct_size, which the caller sets to sizeof before every call,
+ * also before an _init function and for results, so that an older caller works with a newer library. The
+ *     others (tensor, scale_desc, operand_desc, scheme_info, kernel_info, file_tensor) are frozen. Fields
+ * that are not used, reserved ones among them, must be 0.
  *   - Pointers that are handed in stay the caller's. Objects that are handed out are freed by their
  *     _destroy function, which accepts NULL.
  *   - All functions are thread-safe; one object may be used by many threads, except while it is destroyed.
@@ -110,7 +112,7 @@ typedef enum scalegemm_activation {
   SCALEGEMM_ACT_SILU = 4
 } scalegemm_activation;
 
-/* How sums over K are formed; each is a lower bound on care. docs/numerics.md has the measured errors. */
+/* How sums over K are formed; each is a lower bound on care (docs/numerics.md). */
 typedef enum scalegemm_accuracy {
   SCALEGEMM_PROMOTED = 0, /* the default: fp32 sums at least every 128 products */
   SCALEGEMM_FAST = 1,     /* the matrix unit's own accumulator end to end */
@@ -188,7 +190,7 @@ typedef struct scalegemm_runtime_options {
   int32_t threads;       /* of the CPU device; 0: one a core this process may use */
   int32_t jit;           /* 0: compile kernels that are not built in when a compiler exists; -1: never */
   const char* cache_dir; /* NULL: $SCALEGEMM_CACHE_DIR, else $XDG_CACHE_HOME/scalegemm, ~/.cache/scalegemm */
-  const char* tuned_table; /* CSV of scalegemm tune, or NULL */
+  const char* tuned_table; /* CSV (src/dispatch/tuned.h), or NULL */
   int32_t strict;          /* 1: an unknown kernel name in the tuned table is an error, not a warning */
   int32_t reserved;
   const char*
@@ -273,7 +275,8 @@ SCALEGEMM_API scalegemm_status scalegemm_query(scalegemm_runtime* runtime, const
                                                const scalegemm_plan_options* options,
                                                scalegemm_support* support);
 
-/* An immutable, thread-safe choice: kernel, launch shape, workspace size. Options may be NULL. */
+/* An immutable, thread-safe choice: kernel, launch shape, workspace size; it may outlive its runtime. Options
+ * may be NULL. */
 typedef struct scalegemm_plan scalegemm_plan;
 SCALEGEMM_API scalegemm_status scalegemm_plan_create(scalegemm_runtime* runtime,
                                                      const scalegemm_problem* problem,
@@ -342,7 +345,8 @@ typedef struct scalegemm_run_args {
   void* stream; /* CUstream or hipStream_t of the caller; NULL on the CPU */
 } scalegemm_run_args;
 
-SCALEGEMM_API void scalegemm_run_args_init(scalegemm_run_args* args);
+/* Everything 0 but struct_size and alpha. */
+SCALEGEMM_API scalegemm_status scalegemm_run_args_init(scalegemm_run_args* args);
 
 /* Runs the plan: on the CPU, D is complete on return; on a GPU it is enqueued on the stream. Checks the
  * arguments, allocates nothing. D must not overlap an input, except C when C is D itself. */

@@ -1,4 +1,4 @@
-// scalegemm for C++: thin RAII over the C ABI of scalegemm.h, header-only, C++17.
+// scalegemm for C++: thin RAII over the C ABI of scalegemm.h, header-only, C++17 (the example: C++20).
 //
 //   scalegemm::Runtime runtime;
 //   scalegemm_problem problem = scalegemm::make_problem("mxfp4", "rcr", m, n, k);
@@ -68,7 +68,7 @@ inline scalegemm_problem make_problem(const std::string& scheme, const std::stri
 inline scalegemm_run_args make_run_args() {
   scalegemm_run_args args{};
   args.struct_size = sizeof(args);
-  scalegemm_run_args_init(&args);
+  check(scalegemm_run_args_init(&args));
   return args;
 }
 

@@ -17,7 +17,7 @@
 //
 //   AVX-512, 8-bit   1 group   4 k as bytes                              VPDPBUSD into int32
 //   AVX-512, 4-bit   2 groups  k 0..3 (low nibbles), k 4..7              VPDPBUSD into int32
-//   AVX2, 4-bit      2 groups  the same; VPMADDUBSW into int16, which holds max_flush_steps() steps without
+//   AVX2, 4-bit      2 groups  the same; VPMADDUBSW into int16, which holds i8_flush_steps() steps without
 //                              saturation, then VPMADDWD with ones into int32
 //   AVX2, 8-bit      2 groups  k 0 and 2, k 1 and 3 as words (bytes would saturate VPMADDUBSW:
 //                              2 * 128 * 255 > 32767); VPMADDWD into int32, no bias

@@ -67,10 +67,9 @@ int32_t scalegemm_dtype_bits(int32_t dtype) {
 scalegemm_status scalegemm_problem_init(scalegemm_problem* problem, const char* scheme, const char* layout,
                                         int64_t m, int64_t n, int64_t k) {
   return guarded([&]() -> Status {
-    if (problem == nullptr || scheme == nullptr || layout == nullptr) {
-      return invalid_argument("{}: must not be null",
-                              problem == nullptr ? "problem" : (scheme == nullptr ? "scheme" : "layout"));
-    }
+    SCALEGEMM_RETURN_IF_ERROR(require(problem, "problem"));
+    SCALEGEMM_RETURN_IF_ERROR(require(scheme, "scheme"));
+    SCALEGEMM_RETURN_IF_ERROR(require(layout, "layout"));
     SCALEGEMM_ASSIGN_OR_RETURN(const spec::Scheme parsed, spec::parse_scheme(scheme));
     spec::Problem p;
     p.m = m;
@@ -78,8 +77,7 @@ scalegemm_status scalegemm_problem_init(scalegemm_problem* problem, const char* 
     p.k = k;
     SCALEGEMM_RETURN_IF_ERROR(spec::apply(parsed, layout, p));
     SCALEGEMM_RETURN_IF_ERROR(spec::validate(p));
-    *problem = to_c(p);
-    return ok_status();
+    return write_struct(to_c(p), "problem", problem);
   });
 }
 
@@ -110,24 +108,32 @@ scalegemm_tensor scalegemm_matrix(void* data, int32_t dtype, int64_t rows, int64
   scalegemm_tensor t{};
   t.data = data;
   t.dtype = dtype;
-  const int64_t row = scalegemm_dtype_bits(dtype) == 4 ? (cols + 1) / 2 : cols;
-  const int64_t element = scalegemm_dtype_bits(dtype) == 4 ? 1 : scalegemm_dtype_bits(dtype) / 8;
+  const bool packed4 = scalegemm_dtype_bits(dtype) == 4;
+  const int64_t row = packed4 ? cols / 2 + cols % 2 : cols;
+  const int64_t element = packed4 ? 1 : scalegemm_dtype_bits(dtype) / 8;
+  // Extents whose size does not fit give bytes 0, which every use of the tensor refuses.
+  int64_t elements = 0;
+  int64_t bytes = 0;
+  if (rows < 0 || cols < 0 || __builtin_mul_overflow(rows, row, &elements) ||
+      __builtin_mul_overflow(elements, element, &bytes)) {
+    elements = bytes = 0;
+  }
   t.shape[0] = 1;
   t.shape[1] = rows;
   t.shape[2] = cols;
-  t.stride[0] = rows * row;
+  t.stride[0] = elements;
   t.stride[1] = row;
   t.stride[2] = 1;
-  t.bytes = static_cast<uint64_t>(rows * row * element);
+  t.bytes = static_cast<uint64_t>(bytes);
   return t;
 }
 
-void scalegemm_run_args_init(scalegemm_run_args* args) {
-  if (args != nullptr) {
-    *args = {};
-    args->struct_size = sizeof *args;
-    args->alpha = 1.0f;
-  }
+scalegemm_status scalegemm_run_args_init(scalegemm_run_args* args) {
+  return guarded([&]() -> Status {
+    scalegemm_run_args out{};
+    out.alpha = 1.0f;
+    return write_struct(out, "args", args);
+  });
 }
 
 uint64_t scalegemm_struct_size(const char* structure) {

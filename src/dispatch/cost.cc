@@ -15,7 +15,7 @@ using spec::Pipeline;
 using spec::Problem;
 
 constexpr double kLaunchUs = 1.0;        // waking the pool and the two phases of a kernel
-constexpr int64_t kRowsPerDecode = 252;  // rows of D that share one decoded panel of f32fma
+constexpr int64_t kRowsPerDecode = 504;  // rows of D that share one decoded panel of f32fma
 constexpr int64_t kFusedRows = 4;        // up to here weights are decoded in registers, once
 
 double number(int64_t value) {

@@ -198,13 +198,11 @@ Result<Explanation> explain_target(const Problem& problem, spec::Target target, 
   if (spec::is_cpu(target)) {
     CpuDesc cpu;
     cpu.name = spec::target_name(target);
-    // Its own kernels, and those of the level below that it also runs.
-    cpu.targets = {{spec::Target::kX86V3, {}}};
-    if (target != spec::Target::kX86V3) {
-      cpu.targets.push_back({spec::Target::kAvx512, {}});
-    }
-    if (target > spec::Target::kAvx512) {
-      cpu.targets.push_back({target, {}});
+    // Its own kernels, and those of the levels below that it also runs.
+    for (const spec::TargetName& row : spec::kTargets) {
+      if (row.is_cpu && row.target <= target) {
+        cpu.targets.push_back({row.target, {}});
+      }
     }
     SCALEGEMM_ASSIGN_OR_RETURN(Explanation out, explain(problem, cpu));
     out.notes.emplace_back("times are predicted from nominal rates: no device was given");

@@ -113,17 +113,12 @@ Result<std::unique_ptr<PackedMatrix>> PackedMatrix::pack(const spec::Problem& pr
   if (weights.zero.present()) {
     raw.zero = grid_view(weights.zero);
   }
-  // Arguments are checked above, so every range gives the same answer; the first failure is kept anyway.
-  std::array<std::atomic<bool>, 1> failed = {false};
-  const layout::PanelRange all = layout::all_panels(header);
-  pool.parallel_for(all.end, 1, [&](int64_t begin, int64_t end, int) {
-    if (!layout::pack(header, raw, payload, {begin, end}).ok()) {
-      failed[0] = true;
-    }
+  // An empty range makes all the checks, which depend on no range: after it the packing of panels cannot
+  // fail.
+  SCALEGEMM_RETURN_IF_ERROR(layout::pack(header, raw, payload, {0, 0}));
+  pool.parallel_for(layout::all_panels(header).end, 1, [&](int64_t begin, int64_t end, int) {
+    (void)layout::pack(header, raw, payload, {begin, end});
   });
-  if (failed[0]) {
-    return layout::pack(header, raw, payload, all);
-  }
   SCALEGEMM_RETURN_IF_ERROR(layout::seal(header, payload));
   packed->header_ = header;
   std::memcpy(packed->file_.data(), &header, sizeof header);
@@ -137,12 +132,13 @@ Result<std::unique_ptr<PackedMatrix>> PackedMatrix::load(const std::string& path
                       file.bytes().size(), kMaxPackedFile);
   }
   auto packed = std::make_unique<PackedMatrix>();
-  const auto view = layout::parse(file.bytes());
+  // Copied first: what is verified is what is used, also when somebody writes to the file meanwhile.
+  SCALEGEMM_ASSIGN_OR_RETURN(packed->file_, AlignedBuffer::allocate(file.bytes().size()));
+  std::memcpy(packed->file_.data(), file.bytes().data(), file.bytes().size());
+  const auto view = layout::parse(packed->file_.span());
   if (!view.ok()) {
     return view.status().with_context(path);
   }
-  SCALEGEMM_ASSIGN_OR_RETURN(packed->file_, AlignedBuffer::allocate(file.bytes().size()));
-  std::memcpy(packed->file_.data(), file.bytes().data(), file.bytes().size());
   packed->header_ = view->header;
   return packed;
 }

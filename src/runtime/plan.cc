@@ -99,6 +99,9 @@ Status check_a(const RunArgs& args, const spec::Problem& p) {
 }
 
 Status check_epilogue(const RunArgs& args, const spec::Problem& p) {
+  if (p.d == DType::kInt32 && args.alpha != 1.0f) {
+    return invalid_argument("alpha: must be 1 for an int32 D, which is the exact sum, got {}", args.alpha);
+  }
   if (p.epilogue.c) {
     SCALEGEMM_RETURN_IF_ERROR(check_tensor(
         args.c, {.name = "c", .type = *p.epilogue.c, .batch = p.batch, .rows = p.m, .cols = p.n}));

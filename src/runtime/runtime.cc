@@ -101,7 +101,6 @@ struct Runtime::Impl {
   std::optional<dispatch::TunedTable> tuned;
   spec::CpuDesc cpu;  // without rates until described
   std::once_flag described;
-  Status probe_status;
 
   const spec::CpuDesc& describe();
   dispatch::Options dispatch_options() const {
@@ -132,7 +131,6 @@ const spec::CpuDesc& Runtime::Impl::describe() {
         rates.push_back({.target = target, .rates = probe->loaded});
         known.push_back(rates.back());
       } else {
-        probe_status = probe.status();
         rates.push_back({.target = target, .rates = {}});
       }
     }
@@ -164,7 +162,12 @@ Result<dispatch::Explanation> Runtime::Impl::candidates(const spec::Problem& pro
   SCALEGEMM_ASSIGN_OR_RETURN(const spec::Problem resolved, resolve(problem, o));
   spec::CpuDesc desc = describe();
   desc.cores = threads(o);
-  return dispatch::explain(resolved, desc, dispatch_options());
+  SCALEGEMM_ASSIGN_OR_RETURN(dispatch::Explanation out,
+                             dispatch::explain(resolved, desc, dispatch_options()));
+  if (tuned) {
+    out.notes.insert(out.notes.end(), tuned->warnings().begin(), tuned->warnings().end());
+  }
+  return out;
 }
 
 Result<spec::KernelSpec> Runtime::Impl::choose(const dispatch::Explanation& e, const PlanOptions& o) const {
@@ -286,7 +289,6 @@ Result<std::unique_ptr<PackedMatrix>> Runtime::pack(const spec::Problem& problem
 }
 
 Result<std::vector<KernelInfo>> Runtime::kernels(std::string_view filter) {
-  SCALEGEMM_ASSIGN_OR_RETURN(const auto entries, impl_->loader->store().list());
   std::vector<KernelInfo> list;
   for (const Target target : impl_->targets) {
     for (const spec::KernelSpec& kernel : arch::cpu_specs(target)) {
@@ -298,9 +300,7 @@ Result<std::vector<KernelInfo>> Runtime::kernels(std::string_view filter) {
       const auto* built_in = store::find_builtin(store::builtin_kernels(), source.source_id);
       info.built_in = built_in != nullptr;
       if (const auto id = impl_->loader->id(kernel, source); id.ok()) {
-        info.cached = std::any_of(entries.begin(), entries.end(), [&](const store::EntryInfo& entry) {
-          return entry.valid && entry.id == *id;
-        });
+        info.cached = impl_->loader->store().contains(*id);
         info.id = id->hex();
       }
       if (built_in != nullptr) {
@@ -380,12 +380,15 @@ CacheInfo Runtime::cache() const {
       info.bytes += entry.bytes;
     }
   }
-  info.writable = !store.folder().empty() && base::make_dirs(store.folder()).ok() &&
-                  access(store.folder().c_str(), W_OK) == 0;
+  info.writable = store.check_writable().ok();
   return info;
 }
 
 Status Runtime::clear_cache() {
+  const std::string rates = rates_path(impl_->loader->store().folder(), impl_->cpu.name);
+  if (!rates.empty() && unlink(rates.c_str()) != 0 && errno != ENOENT) {
+    return base::errno_status("removing", rates);
+  }
   return impl_->loader->store().clear().status();
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <tuple>
@@ -153,7 +154,14 @@ Result<KernelCode> Store::get_or_build(const Hash128& id, std::string_view name,
     }
     return shared;
   }
-  Result<KernelCode> result = get_or_build_on_disk(id, name, build);
+  // Whatever happens, those who wait must be woken.
+  Result<KernelCode> result = make_error(Code::kInternal, "kernel {}: the builder threw", name);
+  try {
+    result = get_or_build_on_disk(id, name, build);
+  } catch (const std::bad_alloc&) {
+    result = make_error(Code::kOutOfMemory, "kernel {}: out of memory while building", name);
+  } catch (...) {  // the result says so already
+  }
   {
     const std::lock_guard lock(mutex_);
     flights_.erase(id);

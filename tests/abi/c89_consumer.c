@@ -44,6 +44,8 @@ int main(void) {
       w[n * K + k] = weight(n, k);
   }
   check(scalegemm_runtime_create(NULL, &runtime), "runtime_create");
+  memset(&problem, 0, sizeof problem);
+  problem.struct_size = sizeof problem;
   check(scalegemm_problem_init(&problem, "bquant:a=f32,b=int4,g=32", "rcr", M, N, K), "problem_init");
   problem.b_packing = SCALEGEMM_PACKED;
 
@@ -61,7 +63,9 @@ int main(void) {
   check(scalegemm_pack(runtime, &problem, NULL, &pack, &packed), "pack");
   check(scalegemm_plan_create(runtime, &problem, NULL, &plan), "plan_create");
 
-  scalegemm_run_args_init(&run);
+  memset(&run, 0, sizeof run);
+  run.struct_size = sizeof run;
+  check(scalegemm_run_args_init(&run), "run_args_init");
   run.a = scalegemm_matrix(a, SCALEGEMM_F32, M, K);
   run.packed_b = packed;
   run.d = scalegemm_matrix(d, SCALEGEMM_F32, M, N);

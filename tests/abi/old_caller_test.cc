@@ -20,7 +20,8 @@ class OldCaller : public ::testing::Test {
 
 // A caller whose problem ended before has_clamp: the rest is taken as 0.
 TEST_F(OldCaller, ShorterStructIsTakenAsZeroes) {
-  scalegemm_problem problem;
+  scalegemm_problem problem{};
+  problem.struct_size = sizeof problem;
   ASSERT_EQ(scalegemm_problem_init(&problem, "none:a=f32,b=f32", "rcr", 2, 3, 4), SCALEGEMM_OK);
   problem.struct_size = offsetof(scalegemm_problem, has_clamp);
   problem.has_clamp = 77;  // beyond what this caller declares: must not be read
@@ -38,6 +39,7 @@ TEST_F(OldCaller, NewerStructIsTakenWhenItsExtraFieldsAreZero) {
     scalegemm_problem problem;
     int64_t extra;
   } newer{};
+  newer.problem.struct_size = sizeof newer.problem;
   ASSERT_EQ(scalegemm_problem_init(&newer.problem, "none:a=f32,b=f32", "rcr", 2, 3, 4), SCALEGEMM_OK);
   newer.problem.struct_size = sizeof newer;
   scalegemm_support support{};
@@ -49,6 +51,29 @@ TEST_F(OldCaller, NewerStructIsTakenWhenItsExtraFieldsAreZero) {
       << scalegemm_last_error();
 }
 
+// _init functions write what the caller has room for and nothing behind it.
+TEST_F(OldCaller, InitWritesOnlyWhatTheCallerHas) {
+  struct Older {
+    char problem[offsetof(scalegemm_problem, has_clamp)];
+    char guard[64];
+  } older{};
+  std::memset(&older, 'x', sizeof older);
+  auto* problem = reinterpret_cast<scalegemm_problem*>(&older);
+  problem->struct_size = sizeof older.problem;
+  ASSERT_EQ(scalegemm_problem_init(problem, "mxfp4", "rcr", 2, 4, 64), SCALEGEMM_OK)
+      << scalegemm_last_error();
+  EXPECT_EQ(problem->k, 64);
+  EXPECT_EQ(std::string(older.guard, sizeof older.guard), std::string(sizeof older.guard, 'x'));
+  scalegemm_run_args args{};
+  args.struct_size = offsetof(scalegemm_run_args, stream);
+  args.stream = &args;
+  ASSERT_EQ(scalegemm_run_args_init(&args), SCALEGEMM_OK);
+  EXPECT_EQ(args.alpha, 1.0f);
+  EXPECT_EQ(args.stream, &args);
+  args.struct_size = 0;
+  EXPECT_EQ(scalegemm_run_args_init(&args), SCALEGEMM_INVALID_ARGUMENT);
+}
+
 TEST_F(OldCaller, StructSizeIsRequired) {
   scalegemm_problem problem{};
   scalegemm_support support{};
@@ -56,6 +81,7 @@ TEST_F(OldCaller, StructSizeIsRequired) {
   EXPECT_NE(std::string(scalegemm_last_error()).find("problem: struct_size"), std::string::npos);
   problem.struct_size = uint64_t{1} << 40;
   EXPECT_EQ(scalegemm_query(runtime_, &problem, nullptr, &support), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_problem_init(&problem, "mxfp4", "rcr", 2, 4, 64), SCALEGEMM_INVALID_ARGUMENT);
 }
 
 TEST_F(OldCaller, NullArgumentsAreNamed) {
@@ -82,7 +108,8 @@ TEST_F(OldCaller, RandomProblemsNeverCrash) {
   const int64_t sizes[] = {0, 1, 2, 3, 7, 16, 33, -1, INT64_MIN, INT64_MAX, int64_t{1} << 40};
   int taken = 0;
   for (int i = 0; i < 20000; ++i) {
-    scalegemm_problem p;
+    scalegemm_problem p{};
+    p.struct_size = sizeof p;
     ASSERT_EQ(scalegemm_problem_init(&p, "none:a=f32,b=f32", "rcr", 2, 4, 8), SCALEGEMM_OK);
     auto* words = reinterpret_cast<int32_t*>(reinterpret_cast<char*>(&p) + offsetof(scalegemm_problem, a));
     const size_t count = (sizeof p - offsetof(scalegemm_problem, a)) / 4;

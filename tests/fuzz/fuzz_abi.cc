@@ -64,7 +64,8 @@ std::vector<scalegemm_problem> seed_problems() {
     scalegemm_scheme_info info;
     require(scalegemm_scheme(i, &info) == SCALEGEMM_OK, "a scheme is described");
     for (const char* layout : {"rcr", "crr"}) {
-      scalegemm_problem problem;
+      scalegemm_problem problem{};
+      problem.struct_size = sizeof problem;
       require(scalegemm_problem_init(&problem, info.name, layout, 3, 17, 34) == SCALEGEMM_OK,
               "a scheme is a problem");
       problems.push_back(problem);
@@ -145,7 +146,8 @@ Verdict run_plan(scalegemm_runtime* runtime, std::string_view input) {
 
 // Contiguous arguments that fit the problem.
 scalegemm_run_args seed_args(const scalegemm_problem& p) {
-  scalegemm_run_args args;
+  scalegemm_run_args args{};
+  args.struct_size = sizeof args;
   scalegemm_run_args_init(&args);
   static char somewhere = 0;  // not NULL: run_plan gives the memory
   const auto grid = [](int64_t extent, int64_t block) {

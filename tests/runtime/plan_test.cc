@@ -208,6 +208,40 @@ TEST_F(PlanTest, EveryWrongArgumentIsNamed) {
       "d: must not overlap c");
 }
 
+TEST_F(PlanTest, Int32IsTheExactSum) {
+  spec::Problem p = problem("none:a=int8");
+  p.d = DType::kInt32;
+  const auto exact = plan(p);
+  ASSERT_NE(exact, nullptr);
+  const AlignedBuffer workspace = workspace_of(*exact);
+  std::vector<int8_t> a(kM * kK, 1), b(kN * kK, -2);
+  std::vector<int32_t> d(kM * kN, 7);
+  RunArgs run;
+  run.a = {.data = a.data(),
+           .bytes = a.size(),
+           .type = DType::kInt8,
+           .shape = {1, kM, kK},
+           .stride = {kM * kK, kK, 1}};
+  run.weights.b = {.data = b.data(),
+                   .bytes = b.size(),
+                   .type = DType::kInt8,
+                   .shape = {1, kN, kK},
+                   .stride = {kN * kK, kK, 1}};
+  run.d = {.data = d.data(),
+           .bytes = d.size() * 4,
+           .type = DType::kInt32,
+           .shape = {1, kM, kN},
+           .stride = {kM * kN, kN, 1}};
+  run.workspace = workspace.data();
+  run.workspace_bytes = workspace.size();
+  ASSERT_TRUE(exact->run(run).ok());
+  for (const int32_t value : d) {
+    ASSERT_EQ(value, -2 * kK);
+  }
+  run.alpha = 2;
+  EXPECT_NE(exact->run(run).message().find("alpha: must be 1"), std::string::npos);
+}
+
 TEST_F(PlanTest, CMayBeD) {
   spec::Problem with_c = problem();
   with_c.epilogue.c = DType::kF32;

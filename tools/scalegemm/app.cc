@@ -31,7 +31,8 @@ Failure usage_error(std::string_view argument, std::string_view needed, std::str
 std::string advice(scalegemm_status status) {
   switch (status) {
     case SCALEGEMM_INVALID_ARGUMENT:
-      return "scalegemm schemes lists the schemes and their parameters, scalegemm COMMAND --help the options";
+      return "change that argument; scalegemm COMMAND --help explains the options, scalegemm schemes the "
+             "schemes";
     case SCALEGEMM_UNSUPPORTED:
       return "scalegemm explain with the same problem shows what each kernel declined";
     case SCALEGEMM_NOT_BUILT:

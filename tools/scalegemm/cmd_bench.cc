@@ -179,7 +179,8 @@ void add_bench(App& app) {
   CLI::App* command =
       app.root->add_subcommand("bench", "Time shapes and schemes, each verified before it is timed");
   CLI::Option* suite = command->add_option("--suite", options->suite, "CSV with the columns name,m,n,k");
-  for (const auto& [name, target] : {std::pair{"--m", &options->m}, {"--n", &options->n}, {"--k", &options->k}}) {
+  for (const auto& [name, target] :
+       {std::pair{"--m", &options->m}, {"--n", &options->n}, {"--k", &options->k}}) {
     command->add_option(name, *target, "Size of one shape")->check(positive_integer())->excludes(suite);
   }
   command->add_option("--scheme", options->schemes, "Schemes, or all; may be repeated")

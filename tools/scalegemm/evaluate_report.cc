@@ -103,6 +103,11 @@ double total_gops(const Summary& summary, int64_t m) {
              : total->second.operations / total->second.microseconds / 1e3;
 }
 
+// Published files hold no path of the machine that made them.
+std::string base_name(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
+
 std::string decibel_text(double signal, double noise) {
   const double value = decibels(signal, noise);
   return std::isfinite(value) ? fmt::format("{:.1f}", value) : "exact";
@@ -212,7 +217,7 @@ void print(const EvaluationReport& report, Detail detail) {
 
 std::string csv_of(const EvaluationReport& report) {
   std::string csv =
-      fmt::format("# model {}, device {}, target {}, threads {}, scalegemm {}{}\n", report.model,
+      fmt::format("# model {}, device {}, target {}, threads {}, scalegemm {}{}\n", base_name(report.model),
                   report.device.model, report.device.target, report.threads, scalegemm_version(),
                   report.finished && !report.complete ? ", interrupted" : "");
   csv +=
@@ -220,7 +225,7 @@ std::string csv_of(const EvaluationReport& report) {
       "us,"
       "gops,verified\n";
   for (const EvaluationResult& r : report.results) {
-    csv += fmt::format("\"{}\",{},{},{},{},{},{:.4f},{:.0f},{:.2f},{:.4f},{:.3f},{:.3f},{:.3f},{}\n",
+    csv += fmt::format("\"{}\",{},{},{},{},{},{:.4f},{:.0f},{:.2f},{:.3g},{:.3f},{:.3f},{:.3f},{}\n",
                        r.scheme, r.n, r.k, r.count, r.m, r.kernel, r.bits_per_weight, r.packed_bytes,
                        decibels(r.signal, r.noise), r.worst_ratio, r.timing.median_us, r.timing.mad_us,
                        gops(r), r.verified ? "yes" : "no");
