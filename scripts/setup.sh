@@ -2,7 +2,7 @@
 # Works on Debian 12, Ubuntu 24.04 and their relatives; elsewhere it names the tools and stops.
 
 # What the build needs, as Debian and Ubuntu call it.
-BUILD_PACKAGES=(ca-certificates ccache cmake g++ git libbenchmark-dev libcli11-dev libfmt-dev libgtest-dev
+BUILD_PACKAGES=(ca-certificates ccache cmake g++ git libcli11-dev libfmt-dev libgtest-dev
   libtomlplusplus-dev libxxhash-dev ninja-build nlohmann-json3-dev python3 python3-pip python3-venv)
 # What ./check needs besides.
 LINT_PACKAGES=(clang-tidy)

@@ -75,7 +75,7 @@ KernelSpec from_problem(Target target, const Problem& p) {
   s.b_scale = p.b.scale;
   s.layouts = Layouts{p.a.layout, p.b.layout};
   s.accuracy = p.accuracy;
-  s.packed = spec::PackedLayout::kRaw;
+  s.packed = spec::Packing::kRaw;
   return s;
 }
 

@@ -267,7 +267,7 @@ std::optional<Broken> gpu_cluster(const KernelSpec& s) {
 }
 
 std::optional<Broken> gpu_packed(const KernelSpec& s) {
-  return s.packed == spec::PackedLayout::kRaw
+  return s.packed == spec::Packing::kRaw
              ? std::nullopt
              : std::optional(Broken{"raw", std::string(spec::to_string(s.packed))});
 }

@@ -31,7 +31,7 @@ std::string to_json(const dispatch::Explanation& e) {
                     {"k", e.problem.k},
                     {"batch", e.problem.batch}};
   out["device"] = e.device;
-  out["packing"] = spec::to_string(static_cast<spec::PackedLayout>(e.problem.b_packing));
+  out["packing"] = spec::to_string(e.problem.b_packing);
   out["chosen"] = e.candidates.empty() ? ordered_json() : ordered_json(e.candidates.front().name);
   out["candidates"] = ordered_json::array();
   for (const dispatch::Candidate& candidate : e.candidates) {

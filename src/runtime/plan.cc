@@ -214,7 +214,7 @@ Status Plan::check_b(const RunArgs& args) const {
   if (args.packed_b == nullptr) {
     return invalid_argument(
         "packed_b: must not be null: this plan needs B packed in layout {} (scalegemm_pack)",
-        spec::to_string(static_cast<spec::PackedLayout>(problem_.b_packing)));
+        spec::to_string(problem_.b_packing));
   }
   SCALEGEMM_RETURN_IF_ERROR(check_absent(args.weights.b, "b", "B is given as packed_b"));
   SCALEGEMM_RETURN_IF_ERROR(check_absent(args.weights.scale, "scale_b", "B is given as packed_b"));
@@ -225,9 +225,8 @@ Status Plan::check_b(const RunArgs& args) const {
   const PackedMatrix& packed = *args.packed_b;
   const layout::PackedHeader& h = packed.header();
   if (packed.packing() != problem_.b_packing) {
-    return invalid_argument("packed_b: layout must be {}, got {}",
-                            spec::to_string(static_cast<spec::PackedLayout>(problem_.b_packing)),
-                            spec::to_string(static_cast<spec::PackedLayout>(packed.packing())));
+    return invalid_argument("packed_b: layout must be {}, got {}", spec::to_string(problem_.b_packing),
+                            spec::to_string(packed.packing()));
   }
   if (h.n != problem_.n || h.k != problem_.k || (h.batch != problem_.batch && h.batch != 1)) {
     return invalid_argument(

@@ -147,7 +147,7 @@ Result<spec::Problem> Runtime::Impl::resolve(const spec::Problem& problem, const
   if (problem.b_packing == spec::Packing::kChosen) {
     if (!o.kernel.empty()) {
       SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec kernel, spec::parse(o.kernel));
-      out.b_packing = static_cast<spec::Packing>(kernel.packed);
+      out.b_packing = kernel.packed;
     } else {
       SCALEGEMM_ASSIGN_OR_RETURN(out.b_packing, dispatch::choose_packing(problem, describe()));
     }

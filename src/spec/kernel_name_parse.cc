@@ -150,7 +150,7 @@ Status parse_packed(Reader& in, KernelSpec& spec) {
   if (!in.peek().starts_with("pack-")) {
     return ok_status();
   }
-  for (const text::Word<PackedLayout>& row : text::packings()) {
+  for (const text::Word<Packing>& row : text::packings()) {
     if (in.peek().substr(5) == row.word && row.value != spec.packed) {
       spec.packed = row.value;
       in.take();

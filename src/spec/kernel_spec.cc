@@ -116,15 +116,15 @@ Status check_scale(std::string_view argument, const std::optional<ScaleSpec>& sc
 
 }  // namespace
 
-PackedLayout default_packed(Pipeline pipeline) {
+Packing default_packed(Pipeline pipeline) {
   switch (pipeline) {
     case Pipeline::kF32Fma:
     case Pipeline::kBf16Dot:
-      return PackedLayout::kPanelK1x32;
+      return Packing::kPanelK1x32;
     case Pipeline::kI8Dot:
-      return PackedLayout::kPanelK4x16;
+      return Packing::kPanelK4x16;
     default:
-      return PackedLayout::kRaw;
+      return Packing::kRaw;
   }
 }
 
@@ -140,7 +140,7 @@ std::string_view to_string(Scheduler scheduler) {
 std::string_view to_string(SplitK split) {
   return find_word(text::splits(), split);
 }
-std::string_view to_string(PackedLayout packed) {
+std::string_view to_string(Packing packed) {
   return packed == Packing::kChosen ? "chosen" : find_word(text::packings(), packed);
 }
 std::string_view to_string(Accuracy accuracy) {

@@ -64,9 +64,6 @@ enum class SplitK : uint8_t {
   kStreamKTree = 4,    // stream-K; partial tiles are added pairwise
 };
 
-// The order of B that a kernel reads: a Packing, never kChosen.
-using PackedLayout = Packing;
-
 struct Dims {
   int m = 1;
   int n = 1;
@@ -114,7 +111,7 @@ struct KernelSpec {
   // GPU: the type that operands are widened to when the instruction does not take their own.
   std::optional<DType> via;
   // CPU: the packed layout that is taken beside raw B. GPU: the only order of B that is taken.
-  PackedLayout packed = PackedLayout::kPanelK1x32;
+  Packing packed = Packing::kPanelK1x32;
   int stages = 0;     // shared-memory stages; 0: as the pipeline has it
   int cluster_m = 1;  // blocks of a cluster
   int cluster_n = 1;
@@ -128,13 +125,13 @@ struct KernelSpec {
 };
 
 // The packed layout that belongs to a pipeline where nothing else is said.
-PackedLayout default_packed(Pipeline pipeline);
+Packing default_packed(Pipeline pipeline);
 
 std::string_view to_string(Pipeline pipeline);
 std::string_view to_string(EpilogueKind epilogue);
 std::string_view to_string(Scheduler scheduler);
 std::string_view to_string(SplitK split);
-std::string_view to_string(PackedLayout packed);
+std::string_view to_string(Packing packed);
 std::string_view to_string(Accuracy accuracy);
 std::string to_string(const Dims& dims);  // "14x32x512"
 

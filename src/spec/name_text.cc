@@ -32,10 +32,10 @@ constexpr Word<SplitK> kSplits[] = {
     {SplitK::kStreamKLinear, "streamk-linear"},
     {SplitK::kStreamKTree, "streamk-tree"},
 };
-constexpr Word<PackedLayout> kPackings[] = {
-    {PackedLayout::kRaw, "raw"},
-    {PackedLayout::kPanelK1x32, "k1x32"},
-    {PackedLayout::kPanelK4x16, "k4x16"},
+constexpr Word<Packing> kPackings[] = {
+    {Packing::kRaw, "raw"},
+    {Packing::kPanelK1x32, "k1x32"},
+    {Packing::kPanelK4x16, "k4x16"},
 };
 constexpr Word<Accuracy> kAccuracies[] = {
     {Accuracy::kPromoted, "promoted"},
@@ -95,7 +95,7 @@ std::span<const Word<Scheduler>> schedulers() {
 std::span<const Word<SplitK>> splits() {
   return kSplits;
 }
-std::span<const Word<PackedLayout>> packings() {
+std::span<const Word<Packing>> packings() {
   return kPackings;
 }
 std::span<const Word<Accuracy>> accuracies() {

@@ -36,7 +36,7 @@ std::span<const Word<Pipeline>> pipelines();
 std::span<const Word<EpilogueKind>> epilogues();
 std::span<const Word<Scheduler>> schedulers();
 std::span<const Word<SplitK>> splits();
-std::span<const Word<PackedLayout>> packings();
+std::span<const Word<Packing>> packings();
 std::span<const Word<Accuracy>> accuracies();
 std::span<const Word<DType>> dtypes();  // "e4m3fnuz", not "e4m3_fnuz"
 

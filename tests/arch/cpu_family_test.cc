@@ -117,7 +117,7 @@ TEST(CpuFamily, F32TakesEverythingButInt32) {
   }
 }
 
-TEST(CpuFamily, PackedLayoutsMustMatch) {
+TEST(CpuFamily, PackingsMustMatch) {
   const CpuFamily& i8 = *find_family(Target::kAvx512, Pipeline::kI8Dot);
   const CpuFamily& f32 = *find_family(Target::kAvx512, Pipeline::kF32Fma);
   Problem p = problem_of(DType::kInt8, DType::kInt4);

@@ -38,7 +38,7 @@ KernelSpec hopper() {
   s.tile = {128, 128, 128};
   s.warps = {2, 1, 1};
   s.instruction = {64, 128, 32};
-  s.packed = spec::PackedLayout::kRaw;
+  s.packed = spec::Packing::kRaw;
   s.stages = 6;
   return s;
 }
@@ -93,7 +93,7 @@ TEST(Legal, EveryHopperRuleHasACase) {
   broken([](KernelSpec& s) { s.stages = 8; },
          "shared memory: needed at most 232448 bytes of shared memory; got 262144");
   broken([](KernelSpec& s) { s.cluster_m = 4, s.cluster_n = 4; }, "cluster: needed at most 8 blocks");
-  broken([](KernelSpec& s) { s.packed = spec::PackedLayout::kPanelK1x32; }, "packed layout of B: needed raw");
+  broken([](KernelSpec& s) { s.packed = spec::Packing::kPanelK1x32; }, "packed layout of B: needed raw");
 }
 
 TEST(Legal, FastAccumulationHalvesTheRegisters) {

@@ -7,11 +7,11 @@
 #include "common/panels.h"
 #include "kernels/f32_case.h"
 
-#define SG_FOR_TYPES(X)                                                                                   \
-  X(BF16, bf16)                                                                                           \
-  X(E4M3, e4m3)                                                                                           \
-  X(E4M3_FNUZ, e4m3_fnuz) X(E5M2, e5m2) X(E5M2_FNUZ, e5m2_fnuz) X(E2M1, e2m1) X(INT8, int8) X(INT4, int4) \
-      X(UINT4, uint4)
+#define SG_FOR_TYPES(X)   \
+  X(BF16, bf16)           \
+  X(E4M3, e4m3)           \
+  X(E4M3_FNUZ, e4m3_fnuz) \
+  X(E5M2, e5m2) X(E5M2_FNUZ, e5m2_fnuz) X(E2M1, e2m1) X(INT8, int8) X(INT4, int4) X(UINT4, uint4)
 #define SG_DECLARE(TYPE, NAME) extern "C" const SgCpuKernel* sg_bf16_##NAME(void);
 SG_FOR_TYPES(SG_DECLARE)
 
@@ -137,6 +137,15 @@ TEST_P(Bf16Gemm, EdgeSizesOfEveryDimension) {
       }
     }
   }
+}
+
+// More rows than one block of a unit, more columns than one unit, several chunks of K.
+TEST_P(Bf16Gemm, CrossesEveryBlock) {
+  Case c = random_case(5000, GetParam().b_type, true);
+  c.m = 521, c.n = 157, c.k = 522, c.batch = 1;
+  Problem p(c);
+  p.run(*GetParam().kernel);
+  ASSERT_NO_FATAL_FAILURE(check_all(p));
 }
 
 TEST_P(Bf16Gemm, BitsDoNotDependOnTheSplitOrOnRepetition) {

@@ -185,6 +185,15 @@ TEST_P(F32Gemm, BitsOfARowDoNotDependOnTheNumberOfRowsOrOnPacking) {
   }
 }
 
+// More rows than one block of a unit, more columns than one unit, several chunks of K.
+TEST_P(F32Gemm, CrossesEveryBlock) {
+  Case c = random_case(5000, GetParam().b_type, true);
+  c.m = 521, c.n = 157, c.k = 522, c.batch = 1;
+  Problem p(c);
+  p.run(*GetParam().kernel);
+  ASSERT_NO_FATAL_FAILURE(check_all(p));
+}
+
 std::string name_of(const testing::TestParamInfo<F32KernelEntry>& info) {
   return std::string(info.param.name) + "_" + info.param.isa;
 }

@@ -1,4 +1,4 @@
-# The CPU kernels as object libraries for tests and micro benchmarks, with the flags of the generator.
+# The CPU kernels as object libraries for tests, with the flags of the generator.
 set(SCALEGEMM_CPU_FLAGS_avx2 -march=x86-64-v3)
 set(SCALEGEMM_CPU_FLAGS_avx512 -march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
 

@@ -28,7 +28,7 @@ TEST(AmdName, RowcolquantSaysEverythingItMeans) {
   EXPECT_EQ(s.tile, (Dims{16, 64, 256}));
   EXPECT_EQ(s.warps, (Dims{1, 4, 1}));
   EXPECT_EQ(s.instruction, (Dims{16, 16, 128}));
-  EXPECT_EQ(s.packed, PackedLayout::kRaw);
+  EXPECT_EQ(s.packed, Packing::kRaw);
 }
 
 TEST(AmdName, FlavourOfFp8ComesFromTheTarget) {

@@ -47,7 +47,7 @@ TEST(KernelName, GpuExample) {
   s.warps = {2, 1, 1};
   s.instruction = {64, 256, 32};
   s.via = DType::kE5m2;
-  s.packed = PackedLayout::kRaw;
+  s.packed = Packing::kRaw;
   s.stages = 4;
   s.cluster_m = 2;
   s.split_k = SplitK::kCluster;
@@ -132,7 +132,7 @@ TEST(KernelName, EveryFieldChangesTheName) {
   with([](KernelSpec& s) { s.tile.k = 256; });
   with([](KernelSpec& s) { s.warps.n = 2; });
   with([](KernelSpec& s) { s.instruction.m = 2; });
-  with([](KernelSpec& s) { s.packed = PackedLayout::kRaw; });
+  with([](KernelSpec& s) { s.packed = Packing::kRaw; });
   with([](KernelSpec& s) { s.via = DType::kBf16; });
   with([](KernelSpec& s) { s.stages = 3; });
   with([](KernelSpec& s) { s.cluster_m = 2; });
@@ -282,10 +282,10 @@ TEST(KernelSpec, CheckRefusesWhatANameCannotSay) {
       "b_scale block: needed 0 to 65535; given -2");
 }
 
-TEST(KernelSpec, PackedLayoutsAreThoseOfTheKernels) {
-  EXPECT_EQ(static_cast<int>(PackedLayout::kRaw), SG_RAW);
-  EXPECT_EQ(static_cast<int>(PackedLayout::kPanelK1x32), SG_PANEL_K1X32);
-  EXPECT_EQ(static_cast<int>(PackedLayout::kPanelK4x16), SG_PANEL_K4X16);
+TEST(KernelSpec, PackingsAreThoseOfTheKernels) {
+  EXPECT_EQ(static_cast<int>(Packing::kRaw), SG_RAW);
+  EXPECT_EQ(static_cast<int>(Packing::kPanelK1x32), SG_PANEL_K1X32);
+  EXPECT_EQ(static_cast<int>(Packing::kPanelK4x16), SG_PANEL_K4X16);
 }
 
 // The grammar that people read must hold every word that the parser takes.
