@@ -151,7 +151,7 @@ typedef struct scalegemm_problem {
   int64_t m, n, k; /* >= 1; K even where an operand has a 4-bit type */
   int64_t batch;   /* >= 1 */
   scalegemm_operand_desc a, b;
-  int32_t d_dtype;         /* f32, bf16, f16, e4m3, e5m2 (and _fnuz): fp8 outputs saturate; int32 */
+  int32_t d_dtype;         /* f32, bf16, f16, e4m3, e5m2: fp8 outputs saturate; int32 */
   int32_t b_packing;       /* scalegemm_packing */
   int32_t bias_dtype;      /* f32, bf16, f16, or NONE: no bias */
   int32_t c_dtype;         /* f32, bf16, f16, or NONE: no C */

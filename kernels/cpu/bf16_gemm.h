@@ -58,10 +58,11 @@ __attribute__((noinline)) void pair_tile(const PairTileJob& job) {
   const uint32_t* a = job.a;
   const uint32_t* b = job.b;
   for (int64_t p = 0; p < job.pairs; ++p, a += kRows, b += kGroup) {
-    const __m512bh b0 = (__m512bh)iload(b), b1 = (__m512bh)iload(b + kLanes);
+    const __m512bh b0 = reinterpret_cast<__m512bh>(iload(b));
+    const __m512bh b1 = reinterpret_cast<__m512bh>(iload(b + kLanes));
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      const __m512bh x = (__m512bh)iset1(static_cast<int32_t>(a[i]));
+      const __m512bh x = reinterpret_cast<__m512bh>(iset1(static_cast<int32_t>(a[i])));
       acc[i][0] = _mm512_dpbf16_ps(acc[i][0], x, b0);
       acc[i][1] = _mm512_dpbf16_ps(acc[i][1], x, b1);
     }

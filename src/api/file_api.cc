@@ -71,6 +71,11 @@ Status check_tensor(const scalegemm_file_tensor& tensor, int64_t index) {
   if (tensor.rank < 0 || tensor.rank > kShownRank) {
     return invalid_argument("tensors[{}].rank: must be in 0 .. {}, got {}", index, kShownRank, tensor.rank);
   }
+  if (tensor.fortran_order != 0) {
+    return invalid_argument(
+        "tensors[{}].fortran_order: only row-major tensors are written, so it must be 0, got {}", index,
+        tensor.fortran_order);
+  }
   if (tensor.data == nullptr && tensor.bytes > 0) {
     return invalid_argument("tensors[{}].data: must not be null for {} bytes", index, tensor.bytes);
   }

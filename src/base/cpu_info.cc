@@ -20,7 +20,7 @@ struct Registers {
 Registers cpuid(unsigned leaf, unsigned subleaf) {
   Registers r;
   // Leaves past the highest answer with data of another leaf.
-  if (__get_cpuid_max(leaf & 0x80000000U, nullptr) >= leaf) {
+  if (static_cast<unsigned>(__get_cpuid_max(leaf & 0x80000000U, nullptr)) >= leaf) {
     __cpuid_count(leaf, subleaf, r.eax, r.ebx, r.ecx, r.edx);
   }
   return r;

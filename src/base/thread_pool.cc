@@ -49,9 +49,9 @@ int tickets(uint64_t state) {
 // threads, and its mutex may be locked by one of them for ever.
 std::atomic<int>& forks() {
   static std::atomic<int> count{0};
-  static const int registered =
+  static const int kRegistered =
       ::pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
-  static_cast<void>(registered);
+  static_cast<void>(kRegistered);
   return count;
 }
 

@@ -215,7 +215,7 @@ Result<Explanation> explain_target(const Problem& problem, spec::Target target, 
   }
   out.signature = signature(out.problem);
   enumerate_gpu(target, out);
-  out.notes.push_back(
+  out.notes.emplace_back(
       "ordered by padded work and operand traffic; no device was given, so no times are predicted");
   if (backend == Backend::kNotBuilt) {
     out.notes.push_back(

@@ -131,9 +131,8 @@ Range range_of(const Tensor& tensor, bool one_code_a_byte) {
 // D may share memory with nothing that is read, except C when both are the same view. Views of D with gaps
 // (rows of a larger matrix) may lie between rows of an input, so only a D without gaps is checked.
 Status check_overlap(const RunArgs& args, const spec::Problem& p) {
-  const bool contiguous = args.d.stride[2] == 1 && (p.m == 1 || args.d.stride[1] == p.n) &&
-                          (p.batch == 1 || args.d.stride[0] == p.m * p.n);
-  if (!contiguous) {
+  const __int128 bytes = static_cast<__int128>(p.batch) * p.m * p.n * num::info(p.d).bits / 8;
+  if (span_bytes(args.d, false) != bytes) {
     return ok_status();
   }
   const Range d = range_of(args.d, false);
@@ -156,11 +155,11 @@ Status check_overlap(const RunArgs& args, const spec::Problem& p) {
       continue;
     }
     const Range r = range_of(t, input.one_code_a_byte);
-    const bool same_view =
-        &t == &args.c && t.data == args.d.data && t.type == args.d.type && t.stride == args.d.stride;
+    const bool same_view = &t == &args.c && t.data == args.d.data && t.type == args.d.type &&
+                           t.stride == args.d.stride && t.shape == args.d.shape;
     if (r.begin < d.end && d.begin < r.end && !same_view) {
       return invalid_argument("d: must not overlap {} in memory{}", input.name,
-                              &t == &args.c ? " (unless C is D: same data, type and strides)" : "");
+                              &t == &args.c ? " (unless C is D: same data, type, shape and strides)" : "");
     }
   }
   return ok_status();

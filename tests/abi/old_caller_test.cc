@@ -1,5 +1,6 @@
 // Callers of other versions of the header, and descriptors full of garbage.
 #include <gtest/gtest.h>
+#include <xmmintrin.h>
 
 #include <cstring>
 #include <random>
@@ -82,6 +83,37 @@ TEST_F(OldCaller, StructSizeIsRequired) {
   problem.struct_size = uint64_t{1} << 40;
   EXPECT_EQ(scalegemm_query(runtime_, &problem, nullptr, &support), SCALEGEMM_INVALID_ARGUMENT);
   EXPECT_EQ(scalegemm_problem_init(&problem, "mxfp4", "rcr", 2, 4, 64), SCALEGEMM_INVALID_ARGUMENT);
+}
+
+// A host that flushes subnormals or rounds up gets the same codes and numbers.
+TEST_F(OldCaller, CallersFloatModeDoesNotMatter) {
+  scalegemm_operand_desc operand{};
+  operand.dtype = SCALEGEMM_E4M3;
+  operand.scale.dtype = SCALEGEMM_F32;
+  operand.scale.block_rows = 1;
+  operand.scale.block_k = 4;
+  float values[8] = {1e-39f, -2e-39f, 3e-40f, 5e-39f, 0.3f, 0.7f, -0.11f, 0.9f};
+  uint8_t codes[2][8];
+  float scales[2][2], back[2][8];
+  const unsigned saved = _mm_getcsr();
+  for (int i = 0; i < 2; ++i) {
+    _mm_setcsr(i == 0 ? 0x1f80 : 0x1f80 | 0x8040 | 0x4000);  // flush to zero, denormals are zero, round up
+    const scalegemm_tensor src = scalegemm_matrix(values, SCALEGEMM_F32, 1, 8);
+    const scalegemm_tensor code = scalegemm_matrix(codes[i], SCALEGEMM_E4M3, 1, 8);
+    const scalegemm_tensor scale = scalegemm_matrix(scales[i], SCALEGEMM_F32, 1, 2);
+    const scalegemm_tensor dst = scalegemm_matrix(back[i], SCALEGEMM_F32, 1, 8);
+    const auto status = scalegemm_quantize(&operand, &src, nullptr, &code, &scale, nullptr, nullptr);
+    const auto inverse = scalegemm_dequantize(&operand, &code, &scale, nullptr, nullptr, &dst);
+    const unsigned after = _mm_getcsr();
+    _mm_setcsr(saved);
+    ASSERT_EQ(status, SCALEGEMM_OK) << scalegemm_last_error();
+    ASSERT_EQ(inverse, SCALEGEMM_OK) << scalegemm_last_error();
+    EXPECT_EQ(after & ~0x3fu, i == 0 ? 0x1f80u : 0x1f80u | 0x8040u | 0x4000u);
+  }
+  EXPECT_EQ(std::memcmp(codes[0], codes[1], sizeof codes[0]), 0);
+  EXPECT_EQ(std::memcmp(scales[0], scales[1], sizeof scales[0]), 0);
+  EXPECT_EQ(std::memcmp(back[0], back[1], sizeof back[0]), 0);
+  EXPECT_NE(back[0][3], 0.0f);
 }
 
 TEST_F(OldCaller, NullArgumentsAreNamed) {

@@ -66,6 +66,19 @@ TEST_F(FilesTest, QuantizePackUnpackIsTheSame) {
   }
 }
 
+// Codes of the same size under another meaning are refused, not read as something else.
+TEST_F(FilesTest, PackRefusesTheSchemeOfAnotherFile) {
+  ASSERT_EQ(run("quantize one.safetensors q.safetensors --scheme bquant:b=uint4,g=32,zero=uint4").exit_code,
+            0);
+  for (const char* scheme :
+       {"bquant:b=int4,g=32", "bquant:b=uint4,g=32,zero=int4", "bquant:b=uint4,g=32,zero=int8"}) {
+    const Output output = run(std::string("pack q.safetensors -o q.sgp --scheme ") + scheme);
+    EXPECT_EQ(output.exit_code, 1) << scheme;
+    EXPECT_NE(output.err.find("give the --scheme that the file was quantised with"), std::string::npos)
+        << output.err;
+  }
+}
+
 TEST_F(FilesTest, QuantizeReportsAndCopies) {
   const Json json =
       run_json("quantize model.safetensors q.safetensors --scheme mxfp4 --tensor layer.0.up.weight");

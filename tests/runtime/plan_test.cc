@@ -260,6 +260,38 @@ TEST_F(PlanTest, CMayBeD) {
   }
 }
 
+// A C of batch 1 in D's place would be overwritten by batch 0 and read by the others.
+TEST_F(PlanTest, OneCForAllBatchesIsNotD) {
+  spec::Problem with_c = problem();
+  with_c.epilogue.c = DType::kF32;
+  with_c.batch = 2;
+  const auto p = plan(with_c);
+  ASSERT_NE(p, nullptr);
+  const AlignedBuffer workspace = workspace_of(*p);
+  std::vector<float> d(2 * kM * kN);
+  RunArgs run = args(d, workspace);
+  run.d.shape[0] = 2;
+  run.c = run.d;
+  run.beta = 1;
+  EXPECT_TRUE(p->run(run).ok());
+  run.c.shape[0] = 1;
+  EXPECT_NE(p->run(run).message().find("d: must not overlap c"), std::string::npos) << p->run(run).message();
+}
+
+// A column-major D has no gaps either.
+TEST_F(PlanTest, TransposedOutputMustNotOverlap) {
+  const auto p = plan(problem());
+  ASSERT_NE(p, nullptr);
+  const AlignedBuffer workspace = workspace_of(*p);
+  std::vector<float> d(kM * kN);
+  RunArgs run = args(d, workspace);
+  run.d.stride = {kM * kN, 1, kM};
+  EXPECT_TRUE(p->run(run).ok());
+  run.d.data = b_.data();
+  run.d.bytes = b_.size() * sizeof(float);
+  EXPECT_NE(p->run(run).message().find("d: must not overlap b"), std::string::npos);
+}
+
 TEST_F(PlanTest, PackedWeightsMustBeThePlansOwnKind) {
   spec::Problem p = problem();
   p.b_packing = spec::Packing::kChosen;

@@ -110,7 +110,10 @@ std::string base_name(const std::string& path) {
 
 std::string decibel_text(double signal, double noise) {
   const double value = decibels(signal, noise);
-  return std::isfinite(value) ? fmt::format("{:.1f}", value) : "exact";
+  if (std::isfinite(value)) {
+    return fmt::format("{:.1f}", value);
+  }
+  return value > 0 ? "exact" : "not finite";
 }
 
 void print_summary(const EvaluationReport& report) {

@@ -16,6 +16,48 @@ bool is_packed_int(int32_t dtype) {
   return dtype == SCALEGEMM_INT4 || dtype == SCALEGEMM_UINT4;
 }
 
+// What the bytes of codes and zero points mean, where the file format has no type that says it.
+std::string stored_types(const scalegemm_operand_desc& desc) {
+  std::string text = scalegemm_dtype_name(desc.dtype);
+  if (desc.scale.zero_dtype != SCALEGEMM_DTYPE_NONE) {
+    text += fmt::format(" zero {}", scalegemm_dtype_name(desc.scale.zero_dtype));
+  }
+  return text;
+}
+
+const scalegemm_file_tensor* find_optional(const std::vector<scalegemm_file_tensor>& tensors,
+                                           const std::string& name) {
+  const auto it = std::find_if(tensors.begin(), tensors.end(),
+                               [&](const scalegemm_file_tensor& tensor) { return name == tensor.name; });
+  return it != tensors.end() ? &*it : nullptr;
+}
+
+// The file's parts must be those of the scheme, no fewer (find_tensor says) and no more.
+void check_parts(const std::vector<scalegemm_file_tensor>& tensors, const std::string& name,
+                 const scalegemm_operand_desc& desc, const std::string& path) {
+  const std::string fix = "give the --scheme that the file was quantised with";
+  const auto refuse_extra = [&](const char* suffix, bool expected) {
+    if (!expected && find_optional(tensors, name + suffix) != nullptr) {
+      throw Failure(
+          kExitFailure,
+          fmt::format("{}: tensor {}{}: needed a scheme that has it; given one without", path, name, suffix),
+          fix);
+    }
+  };
+  refuse_extra(".scale", desc.scale.dtype != SCALEGEMM_DTYPE_NONE);
+  refuse_extra(".zero", desc.scale.zero_dtype != SCALEGEMM_DTYPE_NONE);
+  refuse_extra(".global", desc.scale.has_global != 0);
+  if (const auto* types = find_optional(tensors, name + ".types")) {
+    const std::string found(static_cast<const char*>(types->data), types->bytes);
+    if (found != stored_types(desc)) {
+      throw Failure(
+          kExitFailure,
+          fmt::format("{}: tensor {}: needed {}; the file holds {}", path, name, stored_types(desc), found),
+          fix);
+    }
+  }
+}
+
 std::string tensor_text(const scalegemm_file_tensor& tensor) {
   return fmt::format("{} of {} bytes", tensor.type, tensor.bytes);
 }
@@ -54,6 +96,12 @@ void WeightFile::add(const std::string& name, harness::OperandData data) {
   if (!d.zeros.empty()) {
     entry(name + ".zero", "U8", d.desc.scale.zero_dtype, {d.grid_rows, d.grid_k}, d.zeros.data(),
           d.zeros.size());
+  }
+  if (halved || !d.zeros.empty()) {
+    texts_.push_back(stored_types(d.desc));
+    const std::string& types = texts_.back();
+    entry(name + ".types", "U8", SCALEGEMM_DTYPE_NONE, {static_cast<int64_t>(types.size())}, types.data(),
+          types.size());
   }
   if (d.global) {
     entry(name + ".global", "", SCALEGEMM_F32, {1}, &*d.global, sizeof(float));
@@ -94,6 +142,7 @@ harness::OperandData load_weight(const std::vector<scalegemm_file_tensor>& tenso
                   fmt::format("{}: tensor {}: needed 2 dimensions; given {}", path, name, codes.rank),
                   "name another tensor with --tensor");
   }
+  check_parts(tensors, name, desc, path);
   const bool halved = std::string_view(codes.type) == "U8" && scalegemm_dtype_bits(desc.dtype) == 4;
   harness::OperandData data =
       harness::allocate_operand(desc, codes.shape[0], codes.shape[1] * (halved ? 2 : 1), 1);

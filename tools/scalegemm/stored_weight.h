@@ -27,6 +27,7 @@ class WeightFile {
 
  private:
   std::vector<std::string> names_;
+  std::deque<std::string> texts_;          // entries point into it
   std::deque<harness::OperandData> data_;  // entries point into it
   struct Entry {
     size_t name;       // index into names_
