@@ -18,7 +18,8 @@ mkdir -p results/cpu
 for count in 1 "$threads"; do
   name=bench_${count}_thread$([[ $count == 1 ]] || echo s)
   "$program" bench --suite bench/suites/cpu12.csv --scheme all --threads "$count" --budget 0.5 --progress \
-    --csv "results/cpu/$name.csv"
+    --csv "results/cpu/$name.csv" ||
+    echo "note: some rows were refused (4-bit codes need an even K); each says why"
 done
 if [[ -f $model ]]; then
   "$program" evaluate "$model" --schemes all --m 1,16,128 --csv results/cpu/evaluate.csv

@@ -1,0 +1,210 @@
+// From fp32 accumulators to D, row-major: d[r, c] = round(acc * scale_x[r] * scale_y[c]).
+//
+// Each warp owns 16 rows x tile_y columns, so nothing here waits for another warp except for the column
+// scales. 16-bit outputs pass through one or two 2 KB buffers a warp (16 rows x 64 columns, 16-byte units
+// XORed with the row: TMA's 128-byte swizzle, free of bank conflicts) and leave by TMA, so the warp goes on
+// while they drain; a chunk narrower than 64 columns, and an output that TMA cannot address (row stride not a
+// multiple of 16 bytes), is read back and stored by the lanes. 32-bit outputs leave from registers as full
+// 32-byte sectors. The row scales are loaded when the tile starts, the column scales are copied to shared
+// memory then: both are there long before the last multiplication.
+#pragma once
+#include "mainloop_sm90.cuh"
+
+namespace scalegemm::cuda {
+
+struct Output {
+  void* data;
+  u64 stride;  // elements between rows
+  u32 rows, columns;
+  u32 vectors;  // not zero: data and stride are multiples of 16 bytes, and the map of D is valid
+};
+
+template <GemmConfig c>
+struct Epilogue {
+  static constexpr u32 kUnits = 8;  // 16-byte units of a staging row: 64 columns
+  static constexpr u32 kBufferBytes = bytes_of(c.d) == 2 ? 16 * 16 * kUnits : 0;  // a warp
+  static constexpr u32 kColumnBytes =
+      c.scale_y() == Scale::kRow ? align_up(4 * c.tile_y, 128) : 0;     // a warpgroup
+  static constexpr u32 kStart = align_up(StageLayout<c>::kFree, 1024);  // in shared memory
+  SG_CONSTEXPR static u32 end_with(u32 buffers) {
+    return kStart + c.consumers * (4 * buffers * kBufferBytes + kColumnBytes);
+  }
+  static constexpr u32 kBuffers = end_with(2) <= kSharedLimit ? 2 : 1;
+  static constexpr u32 kEnd = end_with(kBuffers);
+  static_assert(kEnd <= kSharedLimit, "shared memory of one SM");
+
+  Output out;
+  const TensorMap* map_d;
+  ScaleView scale_x, scale_y;
+  u32 staging, columns;  // this warp's and this warpgroup's shared memory
+  u32 buffer = 0;        // staging buffer to fill next
+  Float2 rows[c.row_blocks()];
+
+  SG_DEVICE Epilogue(const Output& output, const TensorMap* output_map, ScaleView x, ScaleView y, u32 shared,
+                     const Consumer<c>& me)
+      : out(output), map_d(output_map), scale_x(x), scale_y(y) {
+    staging = shared + kStart + (me.group * 4 + me.warp()) * kBuffers * kBufferBytes;
+    columns = shared + kStart + c.consumers * 4 * kBuffers * kBufferBytes + me.group * kColumnBytes;
+  }
+
+  // Starts the loads of this tile's scales. The warpgroup has left the previous tile's finish().
+  SG_DEVICE void begin(const Consumer<c>& me, u32 x0, u32 y0) {
+#pragma unroll
+    for (u32 b = 0; b < c.row_blocks(); ++b)
+      rows[b] = {row_scale(x0 + me.row(b)), row_scale(x0 + me.row(b) + 8)};
+    if constexpr (c.scale_y() == Scale::kTensor) {
+      const float s = *scale_y.data;
+#pragma unroll
+      for (u32 b = 0; b < c.row_blocks(); ++b)
+        rows[b].x *= s, rows[b].y *= s;
+    }
+    if constexpr (c.scale_y() == Scale::kRow) {
+      sync(me);  // the last reads of `columns` are over
+      for (u32 i = me.thread; i < c.tile_y; i += kWarpgroup) {
+        const bool valid = y0 + i < out.columns;
+        cp_async_4(columns + 4 * i,
+                   scale_y.data + (valid ? static_cast<u64>(y0 + i) * scale_y.stride_row : 0), valid);
+      }
+    }
+  }
+
+  SG_DEVICE void finish(const Consumer<c>& me, u32 x0, u32 y0) {
+    if constexpr (c.scale_y() == Scale::kRow) {
+      cp_async_wait_all();
+      sync(me);
+    }
+#pragma unroll
+    for (u32 b = 0; b < c.row_blocks(); ++b) {
+      const u32 row0 = x0 + (me.index * c.row_blocks() + b) * kMmaRows + me.warp() * 16;
+#pragma unroll
+      for (u32 j = 0; j < c.tile_y / 8; j += kUnits) {
+        constexpr u32 kAll = c.tile_y / 8;
+        const u32 units = kAll - j < kUnits ? kAll - j : kUnits;
+        if constexpr (bytes_of(c.d) == 2)
+          store_half(me, b, j, units, row0, y0);
+        else
+          store_word(me, b, j, units, row0, y0);
+      }
+    }
+  }
+
+  // Before the CTA ends: its shared memory is still being read.
+  SG_DEVICE void drain(const Consumer<c>& me) const {
+    if (me.lane() == 0)
+      bulk_wait_read<0>();
+  }
+
+ private:
+  SG_DEVICE void sync(const Consumer<c>& me) const {
+    barrier_sync(1 + me.group, kWarpgroup);
+  }
+
+  SG_DEVICE float row_scale(u32 row) const {
+    if constexpr (c.scale_x() == Scale::kTensor)
+      return *scale_x.data;
+    if constexpr (c.scale_x() == Scale::kRow)
+      return row < out.rows ? scale_x.data[static_cast<u64>(row) * scale_x.stride_row] : 0.0f;
+    return 1.0f;
+  }
+
+  // The results of up to eight groups of eight columns; v[u] = (r, c), (r, c + 1), (r + 8, c), (r + 8, c + 1)
+  // of group j + u.
+  struct Chunk {
+    float v[kUnits][4];
+  };
+  SG_DEVICE Chunk results(const Consumer<c>& me, u32 b, u32 j, u32 units) const {
+    constexpr bool kScaled = spans_k(c.scale_x()) || spans_k(c.scale_y());
+    Chunk r;
+    Float2 s[kUnits];
+#pragma unroll
+    for (u32 u = 0; u < kUnits; ++u) {
+      s[u] = {1.0f, 1.0f};
+      if constexpr (c.scale_y() == Scale::kRow)
+        if (u < units)
+          s[u] = load_shared_2(columns + 4 * (8 * (j + u) + me.column()));
+    }
+#pragma unroll
+    for (u32 u = 0; u < kUnits; ++u)
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) {
+        const float value = u < units ? static_cast<float>(me.acc[b][u < units ? 4 * (j + u) + i : 0]) : 0.0f;
+        r.v[u][i] = kScaled ? value * ((i < 2 ? rows[b].x : rows[b].y) * (i % 2 ? s[u].y : s[u].x)) : value;
+      }
+    return r;
+  }
+
+  SG_DEVICE static u32 pack(float low, float high) {
+    return c.d == Type::kF16 ? pack_f16(low, high) : pack_bf16(low, high);
+  }
+
+  // Groups j .. j + units - 1 of row block b, through a staging buffer.
+  SG_DEVICE void store_half(const Consumer<c>& me, u32 b, u32 j, u32 units, u32 row0, u32 y0) {
+    const u32 lane = me.lane(), write_row = lane % 16;
+    const bool by_tma = units == kUnits && out.vectors;
+    if (lane == 0) {
+      if (by_tma)
+        bulk_wait_read<kBuffers - 1>();
+      else
+        bulk_wait_read<0>();
+    }
+    __syncwarp();  // this buffer's earlier contents have been read
+    const u32 to = staging + buffer * kBufferBytes;
+    const Chunk r = results(me, b, j, units);
+#pragma unroll
+    for (u32 u = 0; u < units; u += 2)
+      stmatrix_x4(to + write_row * 128 + (((u + lane / 16) ^ (write_row % 8)) * 16),
+                  pack(r.v[u][0], r.v[u][1]), pack(r.v[u][2], r.v[u][3]), pack(r.v[u + 1][0], r.v[u + 1][1]),
+                  pack(r.v[u + 1][2], r.v[u + 1][3]));
+    if (by_tma) {
+      fence_async_proxy();
+      __syncwarp();
+      if (lane == 0) {
+        tma_store(map_d, to, y0 + 8 * j, row0);
+        bulk_commit();
+      }
+      buffer = (buffer + 1) % kBuffers;
+    } else {
+      __syncwarp();
+      copy_out(to, lane, units, row0, y0 + 8 * j);
+    }
+  }
+
+  SG_DEVICE void copy_out(u32 from, u32 lane, u32 units, u32 row0, u32 column0) const {
+    const u32 read_row = lane / kUnits, unit = lane % kUnits, column = column0 + 8 * unit;
+    u16* d = static_cast<u16*>(out.data) + (static_cast<u64>(row0) + read_row) * out.stride + column;
+#pragma unroll
+    for (u32 r = 0; r < 16; r += 4, d += 4 * out.stride) {
+      const U32x4 v = load_shared_16(from + (r + read_row) * 128 + ((unit ^ ((r + read_row) % 8)) * 16));
+      if (row0 + r + read_row >= out.rows || unit >= units)
+        continue;
+      if (out.vectors && column + 8 <= out.columns)
+        store_global_16(d, v);
+      else
+        store_elements(d, v, column);
+    }
+  }
+
+  SG_DEVICE void store_elements(u16* d, U32x4 v, u32 column) const {
+    const u32 w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i)
+      if (column + i < out.columns)
+        d[i] = static_cast<u16>(w[i / 2] >> (16 * (i % 2)));
+  }
+
+  SG_DEVICE void store_word(const Consumer<c>& me, u32 b, u32 j, u32 units, u32 row0, u32 y0) {
+    const Chunk r = results(me, b, j, units);
+#pragma unroll
+    for (u32 u = 0; u < units; ++u) {
+      const u32 column = y0 + 8 * (j + u) + me.column();
+#pragma unroll
+      for (u32 i = 0; i < 4; ++i) {
+        const u32 row = row0 + me.lane() / 4 + 8 * (i / 2);
+        if (row < out.rows && column + i % 2 < out.columns)
+          static_cast<float*>(out.data)[static_cast<u64>(row) * out.stride + column + i % 2] = r.v[u][i];
+      }
+    }
+  }
+};
+
+}  // namespace scalegemm::cuda

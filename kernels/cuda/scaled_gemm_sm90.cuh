@@ -1,0 +1,140 @@
+// Block-scaled GEMM for sm_90a, persistent: D[m, n] = round(sum_k A[m, k] B[n, k] * scales), A and B
+// K-contiguous, any M, N, K. One CTA an SM: 1 loading and 1 to 3 consumer warpgroups.
+//
+//        Y tile (tile_y rows of B)
+//       +---------------------------+  loader, warp 0  TMA: X, Y tiles (128 bytes of K a stage), block scales
+//   X 0 | consumer 0: 64, 128 rows  |  loader, warp 1  strided block scales by cp.async, where TMA cannot
+//       +---------------------------+  consumers       wgmma, promotion, epilogue; no barrier between them
+//   X 1 | consumer 1                |  pingpong        each consumer has a whole tile, in turn: one
+//       +---------------------------+                  multiplies while the other stores
+//
+// Pipeline: `stages` stages, full/empty mbarriers (pipeline.cuh). Clusters of two share the Y (cluster_x) or
+// X (cluster_y) tile: each CTA loads half and multicasts it to both.
+//
+// Budget, 128 x 176 pingpong (the fast workhorse): stage 38 KB x 5 = 190 KB, staging 16 KB, column scales
+// 1.5 KB; 176 accumulators a thread of 232 registers. 256 x 128 promoted: 48 KB x 4, staging 32 KB, 128 + 64.
+// Cycles a step at 4,096 e4m3 products a cycle: tile_x * tile_y / 32 an SM (704; 1,024). Measured on
+// 4096 x 7168 x 16384, wave quantisation included: 95% of that rate for pingpong, 86% promoted with block
+// scales; power then holds the clock near 1.5 GHz, so fewer cycles and less traffic both count. A 128 x 256
+// tile takes 12,288 cycles of K = 1,536 and 2,700 to store (about 32 bytes a cycle): pingpong hides that.
+// Limits: row strides of A and B are multiples of 16 bytes (TMA); raggedness in M, N and K is free (zero
+// fill, masked stores).
+#pragma once
+#include "epilogue_sm90.cuh"
+
+namespace scalegemm::cuda {
+
+struct GemmParams {
+  u32 m, n, k;
+  u32 raster;        // tiles of X in a strip of the tile order: neighbours in time share Y tiles in L2
+  u32 scale_blocks;  // scale blocks along K
+  ScaleView scale_a, scale_b;
+  Output d;
+};
+
+// The tiles of this CTA, in order. Units are clusters' worth of tiles; strips of `raster` units along X are
+// walked along Y.
+template <GemmConfig c>
+struct TileWalk {
+  u32 units_x, units_y, raster, unit, step;
+  u32 x0, y0;  // first row of X and of Y in the current tile
+
+  SG_DEVICE TileWalk(const GemmParams& p) {
+    units_x = ceil_div(ceil_div(p.m, c.tile_x), c.cluster_x);
+    units_y = ceil_div(ceil_div(p.n, c.tile_y), c.cluster_y);
+    raster = p.raster, unit = blockIdx.x / c.cluster(), step = gridDim.x / c.cluster();
+  }
+  SG_DEVICE bool more() const { return unit < units_x * units_y; }
+  SG_DEVICE bool next(u32 rank) {
+    if (!more())
+      return false;
+    const u32 strip = unit / (raster * units_y), first = strip * raster;
+    const u32 width = min_of(raster, units_x - first), rest = unit - strip * raster * units_y;
+    x0 = ((first + rest % width) * c.cluster_x + (c.cluster_x > 1 ? rank : 0)) * c.tile_x;
+    y0 = (rest / width * c.cluster_y + (c.cluster_y > 1 ? rank : 0)) * c.tile_y;
+    unit += step;
+    return true;
+  }
+};
+
+template <GemmConfig c>
+SG_DEVICE void run_loader(const TensorMap* map_a, const TensorMap* map_b, const GemmParams& p, Ring<c> ring,
+                          u32 rank) {
+  const u32 warp = warp_uniform(threadIdx.x / kWarp), lane = threadIdx.x % kWarp,
+            steps = ceil_div(p.k, c.step_k());
+  TileWalk<c> tiles(p);
+  const ScaleJob job = {p.scale_a, p.scale_b, p.m, p.n, p.scale_blocks};
+  if (warp == 0 && lane == 0) {
+    while (tiles.next(rank))
+      load_tiles<c>(ring, map_a, map_b, job, {tiles.x0, tiles.y0, 0, steps}, rank);
+  } else if constexpr (c.strided_scales) {
+    if (warp == 1)
+      while (tiles.next(rank))
+        copy_scales<c>(ring, job, {tiles.x0, tiles.y0, 0, steps}, lane);
+  }
+}
+
+template <GemmConfig c>
+SG_DEVICE void run_consumer(const TensorMap* map_d, const GemmParams& p, Ring<c> ring, u32 shared, u32 rank) {
+  const u32 steps = ceil_div(p.k, c.step_k());
+  Consumer<c> me(warp_uniform(threadIdx.x / kWarpgroup) - 1, threadIdx.x % kWarpgroup);
+  Epilogue<c> epilogue(p.d, map_d, p.scale_a, p.scale_b, shared, me);
+  me.scale_blocks = p.scale_blocks;
+  TileWalk<c> tiles(p);
+  if (c.pingpong && me.group == 1 && tiles.next(rank))
+    ring.skip(steps);
+  for (bool first = me.group == 0; tiles.next(rank); first = false) {
+    epilogue.begin(me, tiles.x0, tiles.y0);
+    me.y_phase = tiles.y0 % 128;
+    me.take_over(first, tiles.more());
+    me.run(ring, steps);
+    epilogue.finish(me, tiles.x0, tiles.y0);
+    if (c.pingpong && tiles.next(rank))
+      ring.skip(steps);  // the other consumer's tile
+  }
+  epilogue.drain(me);
+}
+
+template <GemmConfig c>
+SG_DEVICE void scaled_gemm_sm90(const TensorMap* map_a, const TensorMap* map_b, const TensorMap* map_d,
+                                const GemmParams& p) {
+  check_config<c>();
+  extern __shared__ __align__(1024) u8 shared_memory[];
+  const u32 shared = shared_address(shared_memory), rank = c.cluster() > 1 ? cluster_rank() : 0;
+  Ring<c> ring(shared);
+  if (threadIdx.x == 0) {
+    tma_prefetch_map(map_a);
+    tma_prefetch_map(map_b);
+    ring.init_barriers();
+  }
+  if constexpr (c.cluster() > 1) {
+    cluster_arrive();
+    cluster_wait();
+  } else {
+    __syncthreads();
+  }
+  if (warp_uniform(threadIdx.x / kWarpgroup) == 0) {
+    if constexpr (c.consumers > 1)
+      registers_shrink<c.loader_registers()>();
+    run_loader<c>(map_a, map_b, p, ring, rank);
+  } else {
+    if constexpr (c.consumers > 1)
+      registers_grow<c.consumer_registers()>();
+    run_consumer<c>(map_d, p, ring, shared, rank);
+  }
+  if constexpr (c.cluster() > 1) {  // a CTA stays until its peers have sent and released everything
+    cluster_arrive();
+    cluster_wait();
+  }
+}
+
+}  // namespace scalegemm::cuda
+
+#define SCALEGEMM_KERNEL_SM90(symbol, config)                                  \
+  extern "C" __global__ void __launch_bounds__(config.threads(), 1)            \
+      symbol(const __grid_constant__ scalegemm::cuda::TensorMap map_a,         \
+             const __grid_constant__ scalegemm::cuda::TensorMap map_b,         \
+             const __grid_constant__ scalegemm::cuda::TensorMap map_d,         \
+             const __grid_constant__ scalegemm::cuda::GemmParams params) {     \
+    scalegemm::cuda::scaled_gemm_sm90<config>(&map_a, &map_b, &map_d, params); \
+  }
