@@ -224,7 +224,7 @@ TEST_F(FilesTest, EvaluateReportsEveryScheme) {
 TEST_F(FilesTest, EvaluateInterruptedIsUsable) {
   std::vector<Tensor> tensors;
   for (int64_t i = 0; i < 100; ++i) {  // far more than three seconds of work
-    tensors.push_back({"w" + std::to_string(i), 400 + i, 256});
+    tensors.push_back({std::string("w").append(std::to_string(i)), 400 + i, 256});
   }
   write_model(path("long.safetensors"), tensors);
   const Output output = run("evaluate long.safetensors --m 1,2,3,4,5,6,7,8 --json e.json --csv e.csv",
