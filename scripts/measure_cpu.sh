@@ -4,7 +4,7 @@
 #   scripts/measure_cpu.sh [MODEL.safetensors]
 #
 # Writes results/cpu/bench_1_thread.csv, bench_N_threads.csv, ceilings.json and, with a model, evaluate.csv.
-# About ten minutes on two cores. Leave the machine alone meanwhile.
+# About five minutes on two cores. Leave the machine alone meanwhile.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,7 +17,7 @@ mkdir -p results/cpu
 "$program" info --ceilings --json results/cpu/ceilings.json
 for count in 1 "$threads"; do
   name=bench_${count}_thread$([[ $count == 1 ]] || echo s)
-  "$program" bench --suite bench/suites/cpu12.csv --scheme all --threads "$count" --budget 0.5 --progress \
+  "$program" bench --suite bench/suites/cpu12.csv --scheme all --threads "$count" --budget 0.3 --progress \
     --csv "results/cpu/$name.csv" ||
     echo "note: some rows were refused (4-bit codes need an even K); each says why"
 done

@@ -20,7 +20,7 @@ struct CpuProbe {
 };
 
 // The rates of a CPU target, measured on the first call for it and then the same for the life of the process.
-// Takes about 20 ms (and the time to touch a buffer larger than the last cache, once). Thread-safe; threads
+// Takes about 0.1 s (and the time to touch a buffer larger than the last cache, once). Thread-safe; threads
 // that run beside it lower the result. kUnsupported where the processor lacks the target.
 Result<CpuProbe> probe(spec::Target target);
 
