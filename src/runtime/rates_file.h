@@ -1,7 +1,7 @@
 // Measured instruction rates, kept on disk beside the kernels.
 //
 // A text file a processor: "target f32_fma bf16dp i8dot read" a line, numbers in 10^9 a second. A file that
-// does not parse to the last byte counts as absent: measuring again costs 20 ms.
+// does not parse to the last byte counts as absent: measuring again costs 0.1 s.
 #pragma once
 
 #include <string>
