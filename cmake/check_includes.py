@@ -36,14 +36,14 @@ ROOMS = {
     # Makes the library's own kernels while the library is built, so it works from the rooms.
     "tools/build_builtin": ["base", "num", "spec", "arch", "layout", "gen", "toolchain", "store"],
     "tools": [],
-    "bench": ["base", "num", "spec", "layout", "ref"],
+    "bench": ["base", "num", "spec", "layout", "ref", "device"],
 }
 
 # Folder of kernels/ -> rooms that may include its headers (the contract between host and kernel).
 KERNEL_HEADERS = {
     "common": ["layout", "gen", "device", "dispatch", "runtime", "bench"],
     "cpu": ["gen", "store", "device", "dispatch", "runtime", "bench"],
-    "cuda": [],
+    "cuda": ["gen", "device"],
 }
 
 FILES = ["filesystem", "fstream", "fcntl.h", "sys/mman.h", "sys/stat.h", "unistd.h"]

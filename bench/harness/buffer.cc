@@ -135,6 +135,10 @@ void Buffer::release() {
   }
 }
 
+std::span<uint8_t> Buffer::region() const {
+  return base_ == nullptr ? std::span<uint8_t>() : std::span(base_ + kPage, mapped_ - 2 * kPage);
+}
+
 std::string Buffer::check() const {
   if (base_ == nullptr) {
     return "";

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace scalegemm::harness {
@@ -32,6 +33,9 @@ class Buffer {
   uint8_t* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   const std::string& name() const { return name_; }
+
+  // The data with the guard bands around it: all of its own pages.
+  std::span<uint8_t> region() const;
 
   // Empty when the guard bands are whole, else what was written where.
   std::string check() const;

@@ -21,6 +21,7 @@ enum class Fill : uint8_t {
 enum class Strides : uint8_t {
   kDense,
   kPadded,  // room between rows, filled with poison
+  kLines,   // rows a multiple of 16 bytes apart, with room: what TMA asks for
 };
 
 // Everything after the sum over K.
@@ -33,6 +34,13 @@ struct Epilogue {
   int32_t has_clamp = 0;
   float clamp_min = 0;
   float clamp_max = 0;
+};
+
+// How scale grids lie in memory.
+enum class ScaleOrder : uint8_t {
+  kDense,  // row-major, contiguous
+  kLines,  // as GPU quantisers write them for TMA: 1 x k scales contiguous along rows, others along K, every
+           // line padded to 16 bytes
 };
 
 struct Case {
@@ -48,6 +56,7 @@ struct Case {
   int32_t accuracy = SCALEGEMM_PROMOTED;
   Fill fill = Fill::kRandom;
   Strides strides = Strides::kDense;
+  ScaleOrder scale_order = ScaleOrder::kDense;
   Place place = Place::kAligned;
   Epilogue epilogue;
   uint64_t seed = 0;

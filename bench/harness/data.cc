@@ -42,11 +42,23 @@ int extra_bits(const scalegemm_operand_desc& desc) {
   return desc.dtype == SCALEGEMM_E2M1 ? 1 : 0;
 }
 
+// The bits that values may have where both operands are fp8: matrix units may align the addends of a chain to
+// 13 bits (docs/numerics.md), so a chain's sum must fit into them.
+int fp8_code_bits(const scalegemm_problem& p) {
+  constexpr int kAlignedBits = 13;
+  const auto fp8 = [](int32_t type) { return type == SCALEGEMM_E4M3 || type == SCALEGEMM_E5M2; };
+  if (!fp8(p.a.dtype) || !fp8(p.b.dtype)) {
+    return kAlignedBits;
+  }
+  const int64_t chain = p.accuracy == SCALEGEMM_FAST ? p.k : std::min<int64_t>(p.k, 128);
+  return std::max(0, (kAlignedBits - ceil_log2(chain)) / 2);
+}
+
 ExactShares exact_shares(const scalegemm_problem& p) {
   const int room = kF32Bits - kEpilogueBits - ceil_log2(p.k) - extra_bits(p.a) - extra_bits(p.b);
   ExactShares shares;
   const bool scaled = has_scale(p.a) || has_scale(p.b);
-  for (int bits = 3; bits > 0 && shares.code_bits == 0; --bits) {
+  for (int bits = std::min(3, fp8_code_bits(p)); bits > 0 && shares.code_bits == 0; --bits) {
     shares.code_bits = 2 * bits + (scaled ? 3 : 0) <= room ? bits : 0;
   }
   const int rest = std::max(room - 2 * shares.code_bits, 0);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "num/convert.h"
+#include "spec/kernel_spec.h"
 
 namespace scalegemm::harness {
 namespace {
@@ -64,12 +65,40 @@ scalegemm_plan_options plan_options(const PlanChoice& choice) {
   auto options = make<scalegemm_plan_options>();
   options.threads = choice.threads;
   options.kernel = choice.kernel.empty() ? nullptr : choice.kernel.c_str();
+  options.device = choice.device.c_str();
   return options;
 }
 
 scalegemm_tensor contiguous(int32_t dtype, int64_t batch, int64_t rows, int64_t cols) {
   scalegemm_tensor t = scalegemm_matrix(nullptr, dtype, rows, cols);
   t.shape[0] = batch;
+  return t;
+}
+
+// Storage elements between the rows of a matrix of `cols` of them.
+int64_t row_stride(const Case& c, int32_t dtype, int64_t cols) {
+  const auto line = static_cast<int64_t>(16 / element_bytes(dtype));
+  switch (c.strides) {
+    case Strides::kPadded:
+      return cols + kRoom;
+    case Strides::kLines:
+      return (cols + line - 1) / line * line + line;
+    default:
+      return cols;
+  }
+}
+
+// The scale grid of an operand with the strides that the case asks for.
+scalegemm_tensor scale_shape(const Case& c, OperandData& operand) {
+  scalegemm_tensor t = operand.scales_tensor();
+  if (operand.scales.empty() || c.scale_order == ScaleOrder::kDense) {
+    return t;
+  }
+  const auto padded = [](int64_t extent) { return (extent + 3) / 4 * 4; };
+  const bool along_rows = operand.desc.scale.block_rows == 1;
+  t.stride[1] = along_rows ? 1 : padded(operand.grid_k);
+  t.stride[2] = along_rows ? padded(operand.grid_rows) : 1;
+  t.stride[0] = along_rows ? t.stride[2] * operand.grid_k : t.stride[1] * operand.grid_rows;
   return t;
 }
 
@@ -106,25 +135,28 @@ CaseData make_case_data(const Case& c) {
 
 Instance::Instance(const Runtime& runtime, std::shared_ptr<CaseData> data, const PlanChoice& choice,
                    uint8_t poison)
-    : data_(std::move(data)), poison_(poison), plan_(make_plan(runtime, data_->problem, choice)) {
+    : data_(std::move(data)),
+      poison_(poison),
+      plan_(make_plan(runtime, data_->problem, choice)),
+      gpu_(open_gpu(choice.device)) {
   CaseData& in = *data_;
   const scalegemm_problem& p = in.problem;
   args_.a = place_operand("A", in.a);
-  args_.scale_a = place("scale of A", in.a.scales, in.a.scales_tensor());
+  args_.scale_a = place("scale of A", in.a.scales, scale_shape(in.c, in.a), Padding::kReadable);
   args_.zero_a = place("zero of A", in.a.zeros, in.a.zeros_tensor());
-  args_.global_a = in.a.global ? &*in.a.global : nullptr;
+  args_.global_a = place_global("global of A", in.a.global);
   const size_t before_b = inputs_.size();
   auto pack = make<scalegemm_pack_args>();
   pack.b = place_operand("B", in.b);
-  pack.scale_b = place("scale of B", in.b.scales, in.b.scales_tensor());
+  pack.scale_b = place("scale of B", in.b.scales, scale_shape(in.c, in.b), Padding::kReadable);
   pack.zero_b = place("zero of B", in.b.zeros, in.b.zeros_tensor());
-  pack.global_b = in.b.global ? &*in.b.global : nullptr;
   if (p.b_packing == SCALEGEMM_RAW) {
     args_.b = pack.b;
     args_.scale_b = pack.scale_b;
     args_.zero_b = pack.zero_b;
-    args_.global_b = pack.global_b;
+    args_.global_b = place_global("global of B", in.b.global);
   } else {
+    pack.global_b = in.b.global ? &*in.b.global : nullptr;
     const auto options = plan_options(choice);
     packed_ = Packed(runtime, p, pack, &options);
     args_.packed_b = packed_.get();
@@ -139,25 +171,23 @@ Instance::Instance(const Runtime& runtime, std::shared_ptr<CaseData> data, const
   args_.alpha = in.alpha;
   args_.beta = in.beta;
   args_.d = contiguous(p.d_dtype, p.batch, p.m, p.n);
-  if (in.c.strides == Strides::kPadded) {
-    args_.d.stride[1] += kRoom;
-    args_.d.stride[0] = args_.d.stride[1] * p.m + kRoom;
-  }
+  args_.d.stride[1] = row_stride(in.c, p.d_dtype, p.n);
+  args_.d.stride[0] = args_.d.stride[1] * p.m + (in.c.strides == Strides::kPadded ? kRoom : 0);
   const int64_t extent = (p.batch - 1) * args_.d.stride[0] + (p.m - 1) * args_.d.stride[1] + p.n;
   const size_t element = element_bytes(p.d_dtype);
   d_ = Buffer("D", static_cast<size_t>(extent) * element, element, in.c.place, poison_);
-  args_.d.data = d_.data();
+  args_.d.data = device_view(d_, &d_mirror_);
   args_.d.bytes = d_.bytes();
   workspace_ =
       Buffer("workspace", (plan_.workspace_bytes() + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign,
              kWorkspaceAlign, Place::kAligned, poison_);
-  args_.workspace = workspace_.data();
+  args_.workspace = device_view(workspace_, &workspace_mirror_);
   args_.workspace_bytes = workspace_.bytes();
 }
 
 // Copies contiguous row-major elements into a guarded buffer with the shape and strides of `shape`.
 scalegemm_tensor Instance::place(const std::string& name, const std::vector<uint8_t>& source,
-                                 const scalegemm_tensor& shape) {
+                                 const scalegemm_tensor& shape, Padding padding) {
   if (source.empty()) {
     return {};
   }
@@ -166,13 +196,18 @@ scalegemm_tensor Instance::place(const std::string& name, const std::vector<uint
   const int64_t cols = static_cast<int64_t>(source.size() / element) / (t.shape[0] * t.shape[1]);
   int64_t last = 0;
   for_each(t, cols, [&last](int64_t, int64_t offset) { last = std::max(last, offset); });
+  if (padding == Padding::kReadable) {
+    last = std::max(last, t.shape[0] * t.stride[0] - 1);
+  }
   Buffer buffer(name, static_cast<size_t>(last + 1) * element, element, data_->c.place, poison_);
   for_each(t, cols, [&](int64_t index, int64_t offset) {
     std::memcpy(buffer.data() + static_cast<size_t>(offset) * element,
                 source.data() + static_cast<size_t>(index) * element, element);
   });
-  t.data = buffer.data();
+  Mirror mirror;
+  t.data = device_view(buffer, &mirror);
   t.bytes = buffer.bytes();
+  input_mirrors_.push_back(std::move(mirror));
   input_sums_.push_back(checksum(buffer));
   inputs_.push_back(std::move(buffer));
   return t;
@@ -180,33 +215,80 @@ scalegemm_tensor Instance::place(const std::string& name, const std::vector<uint
 
 scalegemm_tensor Instance::place_operand(const std::string& name, OperandData& operand) {
   scalegemm_tensor t = operand.codes_tensor();
-  const int64_t room = data_->c.strides == Strides::kPadded ? kRoom : 0;
   const int64_t cols = stored(operand.desc.dtype, operand.k);
   // K is contiguous in a row-major A and in a column-major B.
   const bool k_contiguous = (name == "A") == (operand.desc.layout == SCALEGEMM_ROW);
-  t.stride[1] = k_contiguous ? cols + room : 1;
-  t.stride[2] = k_contiguous ? 1 : operand.rows + room;
-  t.stride[0] = (k_contiguous ? t.stride[1] * operand.rows : t.stride[2] * cols) + room;
+  t.stride[1] = k_contiguous ? row_stride(data_->c, operand.desc.dtype, cols) : 1;
+  t.stride[2] = k_contiguous ? 1 : row_stride(data_->c, operand.desc.dtype, operand.rows);
+  t.stride[0] = k_contiguous ? t.stride[1] * operand.rows : t.stride[2] * cols;
+  t.stride[0] += data_->c.strides == Strides::kPadded ? kRoom : 0;
   return place(name, operand.codes, t);
+}
+
+// A GPU reads the global factor from its own memory.
+const float* Instance::place_global(const std::string& name, std::optional<float>& value) {
+  if (!value || gpu_ == nullptr) {
+    return value ? &*value : nullptr;
+  }
+  std::vector<uint8_t> bytes(sizeof(float));
+  std::memcpy(bytes.data(), &*value, sizeof(float));
+  return static_cast<const float*>(place(name, bytes, scalegemm_matrix(nullptr, SCALEGEMM_F32, 1, 1)).data);
+}
+
+uint8_t* Instance::device_view(const Buffer& buffer, Mirror* mirror) {
+  if (gpu_ == nullptr) {
+    return buffer.data();
+  }
+  *mirror = Mirror(gpu_, buffer);
+  return mirror->data();
+}
+
+// Everything that a kernel may have touched, once after each run.
+void Instance::download() {
+  if (gpu_ == nullptr || downloaded_) {
+    return;
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    input_mirrors_[i].download(inputs_[i]);
+  }
+  d_mirror_.download(d_);
+  workspace_mirror_.download(workspace_);
+  downloaded_ = true;
+}
+
+double Instance::unit_roundoff() const {
+  // The fp8 tensor cores of sm_90 align addends to the largest and cut them to 13 fractional bits: 33 addends
+  // an instruction of 32 products (docs/numerics.md).
+  const auto spec = spec::parse(plan_.kernel());
+  const bool wgmma =
+      spec.ok() && spec->target == spec::Target::kSm90a && spec->pipeline != spec::Pipeline::kMma;
+  const bool fp8 = spec.ok() && spec->a && num::info(*spec->a).bits == 8 && *spec->a != num::DType::kInt8;
+  return wgmma && fp8 ? 33.0 / 32.0 * 0x1p-13 : 0x1p-24;
 }
 
 // Packed weights hold a copy: the raw ones are checked and given back.
 void Instance::drop_inputs(size_t first) {
   pack_problem_ = check_inputs(first);
   inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(first), inputs_.end());
+  input_mirrors_.resize(first);
   input_sums_.resize(first);
 }
 
 void Instance::run() {
   std::memset(d_.data(), poison_, d_.bytes());
+  if (gpu_ != nullptr) {
+    d_mirror_.upload(d_);
+  }
   run_again();
 }
 
 void Instance::run_again() {
   plan_.run(args_);
+  downloaded_ = false;
 }
 
-std::vector<uint8_t> Instance::output() const {
+std::vector<uint8_t> Instance::output() {
+  download();
   const scalegemm_tensor& t = args_.d;
   const size_t element = element_bytes(t.dtype);
   std::vector<uint8_t> values(static_cast<size_t>(t.shape[0] * t.shape[1] * t.shape[2]) * element);
@@ -229,7 +311,8 @@ std::string Instance::check_inputs(size_t first) const {
   return "";
 }
 
-std::string Instance::check_memory() const {
+std::string Instance::check_memory() {
+  download();
   if (!pack_problem_.empty()) {
     return "pack: " + pack_problem_;
   }

@@ -8,6 +8,7 @@
 #include "harness/buffer.h"
 #include "harness/case.h"
 #include "harness/data.h"
+#include "harness/mirror.h"
 #include "scalegemm/scalegemm.hpp"
 
 namespace scalegemm::harness {
@@ -16,6 +17,7 @@ namespace scalegemm::harness {
 struct PlanChoice {
   int32_t threads = 0;  // 0: the runtime's
   std::string kernel;   // empty: the dispatcher's choice
+  std::string device = "cpu";
 };
 
 Plan make_plan(const Runtime& runtime, const scalegemm_problem& problem, const PlanChoice& choice);
@@ -46,20 +48,27 @@ class Instance {
   void run_again();
 
   // D as contiguous batch x M x N elements.
-  std::vector<uint8_t> output() const;
+  std::vector<uint8_t> output();
   // Empty when guards and the room between rows of D are whole and the inputs are unchanged, else what is
   // wrong.
-  std::string check_memory() const;
+  std::string check_memory();
 
   const CaseData& data() const { return *data_; }
+  // The roundoff of the accumulator that the kernel's products meet.
+  double unit_roundoff() const;
+  // What the device sees: for peers that are timed on the same operands.
+  const scalegemm_run_args& arguments() const { return args_; }
+  void* output_memory() const { return args_.d.data; }
   std::string kernel() const { return plan_.kernel(); }
   // Bytes that a run must read and write at least: A, B and scales as given to it, C, bias and D.
   uint64_t traffic_bytes() const;
   uint64_t packed_bytes() const { return packed_ ? packed_.info().bytes : 0; }
 
  private:
+  // What lies between the last element of the last row and the end of its stride.
+  enum class Padding { kPoison, kReadable };
   scalegemm_tensor place(const std::string& name, const std::vector<uint8_t>& source,
-                         const scalegemm_tensor& shape);
+                         const scalegemm_tensor& shape, Padding padding = Padding::kPoison);
   scalegemm_tensor place_operand(const std::string& name, OperandData& operand);
   void drop_inputs(size_t first);
   std::string check_inputs(size_t first) const;
@@ -74,6 +83,16 @@ class Instance {
   std::string pack_problem_;          // what packing did to its inputs; empty: nothing
   Buffer d_;
   Buffer workspace_;
+  // On a GPU: the twins of inputs_, d_ and workspace_, and the global factors.
+  Gpu gpu_;
+  std::vector<Mirror> input_mirrors_;
+  Mirror d_mirror_;
+  Mirror workspace_mirror_;
+  bool downloaded_ = true;
+
+  uint8_t* device_view(const Buffer& buffer, Mirror* mirror);
+  const float* place_global(const std::string& name, std::optional<float>& value);
+  void download();
 };
 
 }  // namespace scalegemm::harness

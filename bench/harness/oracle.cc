@@ -81,7 +81,8 @@ Probe choose_probe(const scalegemm_problem& p, int64_t most_products, uint64_t s
   return {std::min(static_cast<int64_t>(rows), p.m), std::min(static_cast<int64_t>(cols), p.n), seed};
 }
 
-Verdict judge(const CaseData& data, const std::vector<uint8_t>& output, const Probe& probe) {
+Verdict judge(const CaseData& data, const std::vector<uint8_t>& output, const Probe& probe,
+              double unit_roundoff) {
   const scalegemm_problem& p = data.problem;
   const spec::Problem problem = problem_spec(p);
   const ref::Sample sample =
@@ -94,7 +95,8 @@ Verdict judge(const CaseData& data, const std::vector<uint8_t>& output, const Pr
     gemm.bias = data.bias.empty() ? nullptr : data.bias.data();
     gemm.alpha = data.alpha;
     gemm.beta = data.beta;
-    const Result<ref::Reference> reference = ref::reference(problem, gemm, sample);
+    const Result<ref::Reference> reference =
+        ref::reference(problem, gemm, sample, ref::Accumulator{.unit_roundoff = unit_roundoff});
     if (!reference.ok()) {
       throw Error(SCALEGEMM_INTERNAL, "oracle: " + reference.status().message());
     }

@@ -30,10 +30,11 @@ std::string compared_text(const Verdict& verdict, const CaseData& data) {
                                  : fmt::format("{} of {} elements", verdict.compared, all);
 }
 
-ProofResult judged(Proof proof, const Instance& instance, int64_t most_products, const std::string& what) {
+ProofResult judged(Proof proof, Instance& instance, int64_t most_products, const std::string& what) {
   const CaseData& data = instance.data();
   const Verdict verdict =
-      judge(data, instance.output(), choose_probe(data.problem, most_products, data.c.seed));
+      judge(data, instance.output(), choose_probe(data.problem, most_products, data.c.seed),
+            instance.unit_roundoff());
   ProofResult result{.proof = proof,
                      .passed = !verdict.wrong,
                      .detail = "",
@@ -74,8 +75,10 @@ ProofResult prove_poison(const Runtime& runtime, const Case& c, const ProofOptio
   ProofResult result{.proof = Proof::kPoison, .passed = false, .detail = "", .wrong = {}, .worst_ratio = 0};
   std::vector<uint8_t> first;
   Case guarded = c;
-  guarded.strides = Strides::kPadded;
-  guarded.place = c.place == Place::kAligned ? Place::kFlushEnd : c.place;
+  if (c.strides != Strides::kLines) {
+    guarded.strides = Strides::kPadded;
+    guarded.place = c.place == Place::kAligned ? Place::kFlushEnd : c.place;
+  }
   const auto data = data_of(guarded, Fill::kRandom);
   for (uint8_t poison : {kPoisonOnes, kPoisonOther}) {
     Instance instance(runtime, data, options.choice, poison);

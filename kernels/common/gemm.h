@@ -88,6 +88,7 @@ typedef struct SgGemm {
   float alpha, beta;
   float clamp_min, clamp_max;  // -inf, +inf where there is no clamp
   void* workspace;             // workspace_bytes() of memory, 64-byte aligned
+  int64_t scale_bytes_a, scale_bytes_b;  // extent of the memory behind the scales
 } SgGemm;
 
 #endif  // SCALEGEMM_KERNELS_COMMON_GEMM_H_

@@ -39,10 +39,10 @@ struct alignas(64) TensorMap {
   u8 opaque[128];
 };
 
-enum class Type : u8 { kE4m3, kE5m2, kInt8, kBf16, kF16, kF32 };
+enum class Type : u8 { kE4m3, kE5m2, kInt8, kBf16, kF16, kF32, kInt32 };
 
 SG_CONSTEXPR u32 bytes_of(Type t) {
-  return t == Type::kF32 ? 4 : t == Type::kBf16 || t == Type::kF16 ? 2 : 1;
+  return t == Type::kF32 || t == Type::kInt32 ? 4 : t == Type::kBf16 || t == Type::kF16 ? 2 : 1;
 }
 
 }  // namespace scalegemm::cuda

@@ -1,48 +1,49 @@
-// From fp32 accumulators to D, row-major: d[r, c] = round(acc * scale_x[r] * scale_y[c]).
+// From accumulators to D, row-major: d[r, c] = round(acc * scale_x[r] * scale_y[c]), alpha and the global
+// factors folded into scale_x[r] once a tile; fused: then beta * C, bias, activation, clamp.
 //
 // Each warp owns 16 rows x tile_y columns, so nothing here waits for another warp except for the column
 // scales. 16-bit outputs pass through one or two 2 KB buffers a warp (16 rows x 64 columns, 16-byte units
 // XORed with the row: TMA's 128-byte swizzle, free of bank conflicts) and leave by TMA, so the warp goes on
 // while they drain; a chunk narrower than 64 columns, and an output that TMA cannot address (row stride not a
 // multiple of 16 bytes), is read back and stored by the lanes. 32-bit outputs leave from registers as full
-// 32-byte sectors. The row scales are loaded when the tile starts, the column scales are copied to shared
-// memory then: both are there long before the last multiplication.
+// 32-byte sectors. 8-bit outputs and fused epilogues: staged_chunk.cuh, 2 or 4 KB a warp, no map of D. The
+// row scales are loaded when the tile starts, the column scales are copied to shared memory then: both are
+// there long before the last multiplication.
 #pragma once
-#include "mainloop_sm90.cuh"
+#include "cuda/mainloop_sm90.cuh"
+#include "cuda/staged_chunk.cuh"
 
 namespace scalegemm::cuda {
 
-struct Output {
-  void* data;
-  u64 stride;  // elements between rows
-  u32 rows, columns;
-  u32 vectors;  // not zero: data and stride are multiples of 16 bytes, and the map of D is valid
-};
-
 template <GemmConfig c>
 struct Epilogue {
-  static constexpr u32 kUnits = 8;  // 16-byte units of a staging row: 64 columns
-  static constexpr u32 kBufferBytes = bytes_of(c.d) == 2 ? 16 * 16 * kUnits : 0;  // a warp
+  static constexpr bool kStaged = c.fused || bytes_of(c.d) == 1;  // by StagedChunk
   static constexpr u32 kColumnBytes =
       c.scale_y() == Scale::kRow ? align_up(4 * c.tile_y, 128) : 0;     // a warpgroup
   static constexpr u32 kStart = align_up(StageLayout<c>::kFree, 1024);  // in shared memory
-  SG_CONSTEXPR static u32 end_with(u32 buffers) {
-    return kStart + c.consumers * (4 * buffers * kBufferBytes + kColumnBytes);
+  // Bytes of one of a warp's buffers: 16 rows of 16-byte units, each 8 columns (staged: of f32, two units).
+  SG_CONSTEXPR static u32 buffer_bytes(u32 units) {
+    return kStaged ? 16 * 32 * units : bytes_of(c.d) == 2 ? 16 * 16 * units : 0;
   }
-  static constexpr u32 kBuffers = end_with(2) <= kSharedLimit ? 2 : 1;
-  static constexpr u32 kEnd = end_with(kBuffers);
+  SG_CONSTEXPR static u32 end_with(u32 buffers, u32 units) {
+    return kStart + c.consumers * (4 * buffers * buffer_bytes(units) + kColumnBytes);
+  }
+  static constexpr u32 kUnits = kStaged && end_with(1, 8) > kSharedLimit ? 4 : 8;
+  static constexpr u32 kBufferBytes = buffer_bytes(kUnits);
+  static constexpr u32 kBuffers = !kStaged && end_with(2, kUnits) <= kSharedLimit ? 2 : 1;
+  static constexpr u32 kEnd = end_with(kBuffers, kUnits);
   static_assert(kEnd <= kSharedLimit, "shared memory of one SM");
 
-  Output out;
+  const SgTmaGemm& p;
+  const SgTmaOutput& out;
   const TensorMap* map_d;
-  ScaleView scale_x, scale_y;
+  const SgTmaScale &scale_x, &scale_y;
   u32 staging, columns;  // this warp's and this warpgroup's shared memory
   u32 buffer = 0;        // staging buffer to fill next
   Float2 rows[c.row_blocks()];
 
-  SG_DEVICE Epilogue(const Output& output, const TensorMap* output_map, ScaleView x, ScaleView y, u32 shared,
-                     const Consumer<c>& me)
-      : out(output), map_d(output_map), scale_x(x), scale_y(y) {
+  SG_DEVICE Epilogue(const SgTmaGemm& gemm, const TensorMap* output_map, u32 shared, const Consumer<c>& me)
+      : p(gemm), out(gemm.d), map_d(output_map), scale_x(gemm.scale_a), scale_y(gemm.scale_b) {
     staging = shared + kStart + (me.group * 4 + me.warp()) * kBuffers * kBufferBytes;
     columns = shared + kStart + c.consumers * 4 * kBuffers * kBufferBytes + me.group * kColumnBytes;
   }
@@ -52,12 +53,16 @@ struct Epilogue {
 #pragma unroll
     for (u32 b = 0; b < c.row_blocks(); ++b)
       rows[b] = {row_scale(x0 + me.row(b)), row_scale(x0 + me.row(b) + 8)};
-    if constexpr (c.scale_y() == Scale::kTensor) {
-      const float s = *scale_y.data;
+    float s = p.epilogue.alpha;
+    if (p.global_a != nullptr)
+      s *= *p.global_a;
+    if (p.global_b != nullptr)
+      s *= *p.global_b;
+    if constexpr (c.scale_y() == Scale::kTensor)
+      s *= *scale_y.data;
 #pragma unroll
-      for (u32 b = 0; b < c.row_blocks(); ++b)
-        rows[b].x *= s, rows[b].y *= s;
-    }
+    for (u32 b = 0; b < c.row_blocks(); ++b)
+      rows[b].x *= s, rows[b].y *= s;
     if constexpr (c.scale_y() == Scale::kRow) {
       sync(me);  // the last reads of `columns` are over
       for (u32 i = me.thread; i < c.tile_y; i += kWarpgroup) {
@@ -72,6 +77,10 @@ struct Epilogue {
     if constexpr (c.scale_y() == Scale::kRow) {
       cp_async_wait_all();
       sync(me);
+    }
+    if constexpr (kStaged) {
+      store_staged(me, x0, y0);
+      return;
     }
 #pragma unroll
     for (u32 b = 0; b < c.row_blocks(); ++b) {
@@ -113,7 +122,7 @@ struct Epilogue {
     float v[kUnits][4];
   };
   SG_DEVICE Chunk results(const Consumer<c>& me, u32 b, u32 j, u32 units) const {
-    constexpr bool kScaled = spans_k(c.scale_x()) || spans_k(c.scale_y());
+    constexpr bool kExact = c.d == Type::kInt32;
     Chunk r;
     Float2 s[kUnits];
 #pragma unroll
@@ -127,10 +136,41 @@ struct Epilogue {
     for (u32 u = 0; u < kUnits; ++u)
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) {
-        const float value = u < units ? static_cast<float>(me.acc[b][u < units ? 4 * (j + u) + i : 0]) : 0.0f;
-        r.v[u][i] = kScaled ? value * ((i < 2 ? rows[b].x : rows[b].y) * (i % 2 ? s[u].y : s[u].x)) : value;
+        const auto sum = me.acc[b][u < units ? 4 * (j + u) + i : 0];
+        if constexpr (kExact)
+          r.v[u][i] = __int_as_float(static_cast<i32>(sum));
+        else
+          r.v[u][i] = static_cast<float>(sum) * (i < 2 ? rows[b].x : rows[b].y) * (i % 2 ? s[u].y : s[u].x);
       }
     return r;
+  }
+
+  // Chunk by chunk in a loop that is not unrolled: only the copy from registers is written out for each.
+  SG_DEVICE void store_staged(const Consumer<c>& me, u32 x0, u32 y0) {
+    constexpr u32 kChunks = ceil_div(c.tile_y / 8, kUnits);
+    constexpr u32 kAhead = c.row_blocks() * c.tile_y > 320 ? 1 : 4;  // what the sums leave of the registers
+#pragma unroll 1
+    for (u32 i = 0; i < c.row_blocks() * kChunks; ++i) {
+      const u32 b = i / kChunks, j = i % kChunks * kUnits;
+#pragma unroll
+      for (u32 k = 0; k < c.row_blocks(); ++k)  // new to the compiler, or it scales all sums before the loop
+        asm volatile("" : "+f"(rows[k].x), "+f"(rows[k].y));
+      const u32 row0 = x0 + (me.index * c.row_blocks() + b) * kMmaRows + me.warp() * 16;
+      const StagedChunk<c.d, kUnits, c.fused, kAhead> chunk = {
+          staging, me.lane(), p, row0, y0 + 8 * j, min_of(c.tile_y / 8 - j, kUnits)};
+#pragma unroll
+      for (u32 k = 0; k < c.row_blocks() * kChunks; ++k) {
+        constexpr u32 kAll = c.tile_y / 8;
+        const u32 first = k % kChunks * kUnits, units = kAll - first < kUnits ? kAll - first : kUnits;
+        if (k == i) {
+          const Chunk r = results(me, k / kChunks, first, units);
+#pragma unroll
+          for (u32 u = 0; u < units; ++u)
+            chunk.write(u, r.v[u]);
+        }
+      }
+      chunk.finish();
+    }
   }
 
   SG_DEVICE static u32 pack(float low, float high) {

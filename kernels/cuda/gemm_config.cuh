@@ -5,7 +5,7 @@
 // Without swap_ab X = A and Y = B; with it X = B (the weights) and Y = A (few tokens), and the tile of D
 // leaves transposed.
 #pragma once
-#include "base.cuh"
+#include "cuda/base.cuh"
 
 namespace scalegemm::cuda {
 
@@ -39,11 +39,17 @@ struct GemmConfig {
   // contiguous along rows, 128 x k scales contiguous along K, every line padded to 16 bytes. Strided scales
   // take any layout and a warp of their own, and cost a large GEMM up to a fifth of its speed.
   bool strided_scales = false;
+  // Block scales as e8m0 bytes (of MX checkpoints): strided, K blocks side by side, lines of whole 4-byte
+  // words. A stage holds the word with the codes of its K blocks; consumers make f32 of them.
+  bool e8m0_a = false, e8m0_b = false;
+  bool fused = false;  // the epilogue applies beta * C, bias, activation and clamp
 
   SG_CONSTEXPR Type x() const { return swap_ab ? b : a; }
   SG_CONSTEXPR Type y() const { return swap_ab ? a : b; }
   SG_CONSTEXPR Scale scale_x() const { return swap_ab ? scale_b : scale_a; }
   SG_CONSTEXPR Scale scale_y() const { return swap_ab ? scale_a : scale_b; }
+  SG_CONSTEXPR bool e8m0_x() const { return swap_ab ? e8m0_b : e8m0_a; }
+  SG_CONSTEXPR bool e8m0_y() const { return swap_ab ? e8m0_a : e8m0_b; }
   SG_CONSTEXPR bool block_scaled() const { return is_block(scale_a) || is_block(scale_b); }
   SG_CONSTEXPR bool promoted() const { return promote_k != 0; }
   SG_CONSTEXPR u32 step_k() const { return kStepBytes / bytes_of(a); }  // elements of K in a step
@@ -66,8 +72,16 @@ SG_CONSTEXPR void check_config() {
   static_assert(bytes_of(c.a) == bytes_of(c.b), "both operands have one element size");
   static_assert(c.rows_per_consumer() == c.row_blocks() * kMmaRows && c.tile_x % c.rows_per_consumer() == 0,
                 "64-row blocks fill the tile");
+  static_assert(c.d != Type::kInt32 || (c.a == Type::kInt8 && c.b == Type::kInt8 && !c.promoted() &&
+                                        c.scale_a == Scale::kNone && c.scale_b == Scale::kNone && !c.fused),
+                "int32: the exact sums");
+  static_assert(!c.fused || c.row_blocks() * c.tile_y <= 352,
+                "a fused epilogue needs registers beside the sums");
   static_assert(c.tile_y % 8 == 0 && c.tile_y <= 256, "tile_y is a wgmma N");
   static_assert(c.promoted() || !c.block_scaled(), "block scales are applied by promotion");
+  static_assert((!c.e8m0_a || (c.strided_scales && is_block(c.scale_a))) &&
+                    (!c.e8m0_b || (c.strided_scales && is_block(c.scale_b))),
+                "e8m0 block scales come by the scale warp");
   static_assert(c.step_k() % max_of(c.promote_k, 1) == 0, "promotions divide a step");
   static_assert(c.cluster_x == 1 || c.cluster_y == 1, "a cluster extends along one side");
   static_assert(!c.pingpong || (c.consumers == 2 && !c.promoted()), "pingpong is for the fast main loop");

@@ -14,10 +14,20 @@
 // Registers a thread: accumulators row_blocks * tile_y / 2, and tile_y / 2 for each temporary. Notes C7510
 // and C7514 of ptxas mean that the chains were serialised: a build must fail on them.
 #pragma once
-#include "pipeline.cuh"
-#include "wgmma.cuh"
+#include "cuda/pipeline.cuh"
+#include "cuda/wgmma.cuh"
 
 namespace scalegemm::cuda {
+
+// A scale as a stage holds it: f32, or byte `place` of a word of e8m0 codes. 0 is the subnormal 2^-127, 255 a
+// NaN: both have the bit below the exponent field.
+template <bool kE8m0>
+SG_DEVICE float as_scale(float word, u32 place) {
+  if constexpr (!kE8m0)
+    return word;
+  const u32 code = __float_as_uint(word) >> (8 * place) & 0xff;
+  return __uint_as_float(code << 23 | (((code + 1) & 0xfe) == 0 ? 0x400000u : 0));
+}
 
 template <GemmConfig c>
 struct Consumer {
@@ -139,7 +149,8 @@ struct Consumer {
   static constexpr u32 kColumns = ceil_div(c.tile_y / 8, kGroup);
   static constexpr bool kScalesDuringPromotion = c.scale_y() == Scale::kBlock1;
   struct Factors {
-    Float2 rows;
+    u32 place;    // of the chain's K block among four
+    Float2 rows;  // as the stage holds them
     float column[kColumns];
   };
   struct StepFactors {
@@ -149,20 +160,27 @@ struct Consumer {
   SG_DEVICE StepFactors step_factors(const Ring<c>& ring, u32 step) const {
     StepFactors f;
 #pragma unroll
-    for (u32 i = 0; i < kChains; ++i)
+    for (u32 i = 0; i < kChains; ++i) {
       f.chain[i] = factors(ring, step, i);
+      if (c.e8m0_x() && i >= kBlocks)
+        f.chain[i].rows = f.chain[i % kBlocks].rows;  // one word serves all parts
+    }
     return f;
   }
   SG_DEVICE Factors factors(const Ring<c>& ring, u32 step, u32 i) const {
     Factors f;
-    const u32 b = chain_block(i), part = chain_part(i),
-              word = 4 * (scale_block<c>(first_step + step, part, scale_blocks) % 4);
-    const u32 sx = ring.scales_x(part), sy = ring.scales_y(part) + word;
+    const u32 b = chain_block(i), part = chain_part(i);
+    f.place = scale_block<c>(first_step + step, part, scale_blocks) % 4;
+    // Of four K blocks side by side: a word each, or (e8m0) a byte of one word.
+    const u32 sx = ring.scales_x(part) + (c.e8m0_x() || c.scale_x() != Scale::kBlock128 ? 0 : 4 * f.place);
+    const u32 sy = ring.scales_y(part) + (c.e8m0_y() ? 0 : 4 * f.place);
     f.rows = {1.0f, 1.0f};
-    if constexpr (c.scale_x() == Scale::kBlock1)
+    if (c.e8m0_x() && i >= kBlocks)
+      ;  // those of the first part
+    else if constexpr (c.scale_x() == Scale::kBlock1)
       f.rows = {load_shared(sx + 4 * row(b)), load_shared(sx + 4 * (row(b) + 8))};
-    if constexpr (c.scale_x() == Scale::kBlock128)
-      f.rows.x = f.rows.y = load_shared(sx + word + 16 * ((index * kBlocks + b) * kMmaRows / 128));
+    else if constexpr (c.scale_x() == Scale::kBlock128)
+      f.rows.x = f.rows.y = load_shared(sx + 16 * ((index * kBlocks + b) * kMmaRows / 128));
     if constexpr (c.scale_y() != Scale::kBlock128) {
 #pragma unroll
       for (u32 g = 0; g < kColumns; ++g)
@@ -170,7 +188,7 @@ struct Consumer {
     } else if constexpr (kLinedUp) {
 #pragma unroll
       for (u32 g = 0; g < kColumns; ++g)
-        f.column[g] = load_shared(sy + 16 * g);
+        f.column[g] = as_scale<c.e8m0_y()>(load_shared(sy + 16 * g), f.place);
     } else {
       spread_groups(f, sy);
     }
@@ -183,7 +201,7 @@ struct Consumer {
     float group[kGroups];
 #pragma unroll
     for (u32 g = 0; g < kGroups; ++g)
-      group[g] = load_shared(scales + 16 * g);
+      group[g] = as_scale<c.e8m0_y()>(load_shared(scales + 16 * g), f.place);
 #pragma unroll
     for (u32 j = 0; j < kColumns; ++j) {
       f.column[j] = group[0];
@@ -195,16 +213,19 @@ struct Consumer {
 
   SG_DEVICE void promote(const float (&t)[kRegisters], const Ring<c>& ring, const Factors& f, u32 i) {
     float* d = acc[chain_block(i)];
+    const Float2 rows = {as_scale<c.e8m0_x()>(f.rows.x, f.place), as_scale<c.e8m0_x()>(f.rows.y, f.place)};
     const u32 scales = ring.scales_y(chain_part(i)) + 4 * column();
 #pragma unroll
     for (u32 j = 0; j < c.tile_y / 8; ++j, d += 4) {
       const float* v = t + 4 * j;
       if constexpr (c.scale_y() == Scale::kBlock1) {
-        const Float2 s = load_shared_2(scales + 4 * 8 * j);
-        d[0] += v[0] * (f.rows.x * s.x), d[1] += v[1] * (f.rows.x * s.y);
-        d[2] += v[2] * (f.rows.y * s.x), d[3] += v[3] * (f.rows.y * s.y);
+        const Float2 word = load_shared_2(scales + 4 * 8 * j);
+        const Float2 s = {as_scale<c.e8m0_y()>(word.x, f.place), as_scale<c.e8m0_y()>(word.y, f.place)};
+        // One after the other: the product of two scales may leave f32 where the result does not.
+        d[0] += v[0] * rows.x * s.x, d[1] += v[1] * rows.x * s.y;
+        d[2] += v[2] * rows.y * s.x, d[3] += v[3] * rows.y * s.y;
       } else if constexpr (c.block_scaled()) {
-        const float low = f.rows.x * f.column[j / kGroup], high = f.rows.y * f.column[j / kGroup];
+        const float low = rows.x * f.column[j / kGroup], high = rows.y * f.column[j / kGroup];
         d[0] += v[0] * low, d[1] += v[1] * low, d[2] += v[2] * high, d[3] += v[3] * high;
       } else {
         d[0] += v[0], d[1] += v[1], d[2] += v[2], d[3] += v[3];

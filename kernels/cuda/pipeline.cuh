@@ -8,8 +8,9 @@
 //   empty[s]  partner of the loaders' wait: one arrival by each reading warp of each CTA that receives
 //             the stage.
 #pragma once
-#include "gemm_config.cuh"
-#include "ptx.cuh"
+#include "cuda/abi.h"
+#include "cuda/gemm_config.cuh"
+#include "cuda/ptx.cuh"
 
 namespace scalegemm::cuda {
 
@@ -35,7 +36,9 @@ struct StageLayout {
   static constexpr u32 kBytes = kX + kY;
   static constexpr u32 kWordsX = scale_words(c.scale_x(), c.tile_x);  // scales of one K block
   static constexpr u32 kWordsY = scale_words(c.scale_y(), c.tile_y);
-  static constexpr u32 kScaleBytes = 4 * c.parts() * (kWordsX + kWordsY);
+  // K blocks that a stage keeps apart: e8m0 codes of a step lie in one word.
+  static constexpr u32 kPartsX = c.e8m0_x() ? 1 : c.parts(), kPartsY = c.e8m0_y() ? 1 : c.parts();
+  static constexpr u32 kScaleBytes = 4 * (kPartsX * kWordsX + kPartsY * kWordsY);
   // Shared memory from the start: operand stages, scale stages, barriers, then `kFree` for the kernel's own
   // use.
   static constexpr u32 kScales = c.stages * kBytes;
@@ -62,11 +65,12 @@ struct Ring {
   SG_DEVICE u32 x() const { return base + stage * Layout::kBytes; }
   SG_DEVICE u32 y() const { return x() + Layout::kX; }
   SG_DEVICE u32 scales_x(u32 part) const {
-    return base + Layout::kScales + stage * Layout::kScaleBytes + 4 * part * Layout::kWordsX;
+    return base + Layout::kScales + stage * Layout::kScaleBytes +
+           4 * (part % Layout::kPartsX) * Layout::kWordsX;
   }
   SG_DEVICE u32 scales_y(u32 part) const {
     return base + Layout::kScales + stage * Layout::kScaleBytes +
-           4 * (c.parts() * Layout::kWordsX + part * Layout::kWordsY);
+           4 * (Layout::kPartsX * Layout::kWordsX + part % Layout::kPartsY * Layout::kWordsY);
   }
   SG_DEVICE u32 full() const { return base + Layout::kBarriers + 16 * stage; }
   SG_DEVICE u32 empty() const { return full() + 8; }
@@ -96,14 +100,8 @@ struct Ring {
   }
 };
 
-struct ScaleView {
-  const float* data;  // one f32 for each (row group, K block)
-  u32 stride_row;     // in floats, between row groups
-  u32 stride_k;       // in floats, between K blocks
-};
-
 struct ScaleJob {
-  ScaleView x, y;
+  SgTmaScale x, y;
   u32 rows_x, rows_y, blocks;  // blocks: scale blocks along K
 };
 
@@ -114,7 +112,7 @@ struct ScaleFetch {
   const float* lines[kGroups + 1];  // one a group of 128 rows; of single rows, their first
   u32 bytes;                        // a K block
 
-  SG_DEVICE ScaleFetch(const ScaleView& view, u32 row0, u32 rows) {
+  SG_DEVICE ScaleFetch(const SgTmaScale& view, u32 row0, u32 rows) {
     if constexpr (kScale == Scale::kBlock1) {
       if (row0 >= rows)
         row0 = 0;  // a cluster's spare tile
@@ -129,7 +127,7 @@ struct ScaleFetch {
       bytes = 0;
     }
   }
-  SG_DEVICE void load(u32 dst, const ScaleView& view, u32 block, u32 bar) const {
+  SG_DEVICE void load(u32 dst, const SgTmaScale& view, u32 block, u32 bar) const {
     if constexpr (kScale == Scale::kBlock1)
       bulk_load(dst, lines[0] + static_cast<u64>(block) * view.stride_k, bytes, bar);
     if constexpr (kScale == Scale::kBlock128) {
@@ -183,9 +181,15 @@ SG_DEVICE void load_tiles(Ring<c>& ring, const TensorMap* map_x, const TensorMap
   }
 }
 
-// One lane's part of copying strided scales, one K block at a time. The row offsets are found once a tile, so
-// that a block costs few instructions; rows past the end repeat the last one and are never stored.
-template <Scale kScale, u32 kRows>
+// Of e8m0 scales the words of four K blocks are what is copied.
+SG_DEVICE SgTmaScale words_of(const SgTmaScale& codes) {
+  return {codes.data, codes.stride_row / 4, 1};
+}
+
+// One lane's part of copying strided scales, one K block (e8m0: word) at a time. The row offsets are found
+// once a tile, so that a block costs few instructions; rows past the end repeat the last one and are never
+// stored.
+template <Scale kScale, u32 kRows, bool kE8m0>
 struct ScaleCopier {
   static constexpr u32 kCount = kScale == Scale::kBlock1     ? kRows
                                 : kScale == Scale::kBlock128 ? groups_of(kRows)
@@ -193,7 +197,7 @@ struct ScaleCopier {
   static constexpr u32 kEach = ceil_div(kCount, kWarp);
   u32 offsets[kEach + 1];
 
-  SG_DEVICE ScaleCopier(const ScaleView& view, u32 row0, u32 rows, u32 lane) {
+  SG_DEVICE ScaleCopier(const SgTmaScale& view, u32 row0, u32 rows, u32 lane) {
 #pragma unroll
     for (u32 e = 0; e + 1 < kEach + 1; ++e) {
       const u32 i = e * kWarp + lane;
@@ -201,13 +205,16 @@ struct ScaleCopier {
                                             : min_of(row0 / 128 + i, (rows - 1) / 128) * view.stride_row;
     }
   }
-  SG_DEVICE void copy(u32 dst, const ScaleView& view, u32 block, u32 lane) const {
+  SG_DEVICE void copy(u32 dst, const SgTmaScale& view, u32 block, u32 lane) const {
     const float* from = view.data + static_cast<u64>(block) * view.stride_k;
 #pragma unroll
     for (u32 e = 0; e + 1 < kEach + 1; ++e) {
       const u32 i = e * kWarp + lane;
       if (kCount % kWarp == 0 || i < kCount)
-        cp_async_4(dst + 4 * (kScale == Scale::kBlock1 ? i : 4 * i + block % 4), from + offsets[e], true);
+        cp_async_4(dst + 4 * (kScale == Scale::kBlock1 ? i
+                              : kE8m0                  ? 4 * i
+                                                       : 4 * i + block % 4),
+                   from + offsets[e], true);
     }
   }
 };
@@ -215,14 +222,18 @@ struct ScaleCopier {
 // The scale warp's work for one tile: strided scales only.
 template <GemmConfig c>
 SG_DEVICE void copy_scales(Ring<c>& ring, const ScaleJob& job, const Span& span, u32 lane) {
-  const ScaleCopier<c.scale_x(), c.tile_x> copier_x(job.x, span.x0, job.rows_x, lane);
-  const ScaleCopier<c.scale_y(), c.tile_y> copier_y(job.y, span.y0, job.rows_y, lane);
+  const SgTmaScale x = c.e8m0_x() ? words_of(job.x) : job.x, y = c.e8m0_y() ? words_of(job.y) : job.y;
+  const ScaleCopier<c.scale_x(), c.tile_x, c.e8m0_x()> copier_x(x, span.x0, job.rows_x, lane);
+  const ScaleCopier<c.scale_y(), c.tile_y, c.e8m0_y()> copier_y(y, span.y0, job.rows_y, lane);
   for (u32 step = span.from; step < span.to; ++step, ring.advance()) {
     ring.wait_empty();
 #pragma unroll
     for (u32 part = 0; part < c.parts(); ++part) {
-      copier_x.copy(ring.scales_x(part), job.x, scale_block<c>(step, part, job.blocks), lane);
-      copier_y.copy(ring.scales_y(part), job.y, scale_block<c>(step, part, job.blocks), lane);
+      const u32 block = scale_block<c>(step, part, job.blocks);
+      if (part < StageLayout<c>::kPartsX)
+        copier_x.copy(ring.scales_x(part), x, c.e8m0_x() ? block / 4 : block, lane);
+      if (part < StageLayout<c>::kPartsY)
+        copier_y.copy(ring.scales_y(part), y, c.e8m0_y() ? block / 4 : block, lane);
     }
     cp_async_arrive(ring.full());
   }

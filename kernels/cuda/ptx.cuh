@@ -2,7 +2,7 @@
 // the shared window, so that address arithmetic stays in one register (a uniform one where the compiler can
 // prove it).
 #pragma once
-#include "base.cuh"
+#include "cuda/base.cuh"
 
 namespace scalegemm::cuda {
 

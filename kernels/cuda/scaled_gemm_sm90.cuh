@@ -20,17 +20,9 @@
 // Limits: row strides of A and B are multiples of 16 bytes (TMA); raggedness in M, N and K is free (zero
 // fill, masked stores).
 #pragma once
-#include "epilogue_sm90.cuh"
+#include "cuda/epilogue_sm90.cuh"
 
 namespace scalegemm::cuda {
-
-struct GemmParams {
-  u32 m, n, k;
-  u32 raster;        // tiles of X in a strip of the tile order: neighbours in time share Y tiles in L2
-  u32 scale_blocks;  // scale blocks along K
-  ScaleView scale_a, scale_b;
-  Output d;
-};
 
 // The tiles of this CTA, in order. Units are clusters' worth of tiles; strips of `raster` units along X are
 // walked along Y.
@@ -39,7 +31,7 @@ struct TileWalk {
   u32 units_x, units_y, raster, unit, step;
   u32 x0, y0;  // first row of X and of Y in the current tile
 
-  SG_DEVICE TileWalk(const GemmParams& p) {
+  SG_DEVICE TileWalk(const SgTmaGemm& p) {
     units_x = ceil_div(ceil_div(p.m, c.tile_x), c.cluster_x);
     units_y = ceil_div(ceil_div(p.n, c.tile_y), c.cluster_y);
     raster = p.raster, unit = blockIdx.x / c.cluster(), step = gridDim.x / c.cluster();
@@ -57,8 +49,28 @@ struct TileWalk {
   }
 };
 
+// What the host must know of a kernel.
 template <GemmConfig c>
-SG_DEVICE void run_loader(const TensorMap* map_a, const TensorMap* map_b, const GemmParams& p, Ring<c> ring,
+SG_CONSTEXPR SgCudaInfo tma_info(u32 family, u32 threads, u32 shared_bytes) {
+  const u32 box_x = c.tile_x / c.cluster_y, box_y = c.tile_y / c.cluster_x;
+  return {SG_CUDA_ABI_VERSION,
+          family,
+          threads,
+          shared_bytes,
+          c.swap_ab ? c.tile_y : c.tile_x,
+          c.swap_ab ? c.tile_x : c.tile_y,
+          c.swap_ab ? c.cluster_y : c.cluster_x,
+          c.swap_ab ? c.cluster_x : c.cluster_y,
+          c.split_k,
+          c.swap_ab ? box_y : box_x,
+          c.swap_ab ? box_x : box_y,
+          c.promote_k,
+          c.strided_scales,
+          c.swap_ab};
+}
+
+template <GemmConfig c>
+SG_DEVICE void run_loader(const TensorMap* map_a, const TensorMap* map_b, const SgTmaGemm& p, Ring<c> ring,
                           u32 rank) {
   const u32 warp = warp_uniform(threadIdx.x / kWarp), lane = threadIdx.x % kWarp,
             steps = ceil_div(p.k, c.step_k());
@@ -75,10 +87,10 @@ SG_DEVICE void run_loader(const TensorMap* map_a, const TensorMap* map_b, const 
 }
 
 template <GemmConfig c>
-SG_DEVICE void run_consumer(const TensorMap* map_d, const GemmParams& p, Ring<c> ring, u32 shared, u32 rank) {
+SG_DEVICE void run_consumer(const TensorMap* map_d, const SgTmaGemm& p, Ring<c> ring, u32 shared, u32 rank) {
   const u32 steps = ceil_div(p.k, c.step_k());
   Consumer<c> me(warp_uniform(threadIdx.x / kWarpgroup) - 1, threadIdx.x % kWarpgroup);
-  Epilogue<c> epilogue(p.d, map_d, p.scale_a, p.scale_b, shared, me);
+  Epilogue<c> epilogue(p, map_d, shared, me);
   me.scale_blocks = p.scale_blocks;
   TileWalk<c> tiles(p);
   if (c.pingpong && me.group == 1 && tiles.next(rank))
@@ -97,7 +109,7 @@ SG_DEVICE void run_consumer(const TensorMap* map_d, const GemmParams& p, Ring<c>
 
 template <GemmConfig c>
 SG_DEVICE void scaled_gemm_sm90(const TensorMap* map_a, const TensorMap* map_b, const TensorMap* map_d,
-                                const GemmParams& p) {
+                                const SgTmaGemm& p) {
   check_config<c>();
   extern __shared__ __align__(1024) u8 shared_memory[];
   const u32 shared = shared_address(shared_memory), rank = c.cluster() > 1 ? cluster_rank() : 0;
@@ -130,11 +142,14 @@ SG_DEVICE void scaled_gemm_sm90(const TensorMap* map_a, const TensorMap* map_b, 
 
 }  // namespace scalegemm::cuda
 
-#define SCALEGEMM_KERNEL_SM90(symbol, config)                                  \
-  extern "C" __global__ void __launch_bounds__(config.threads(), 1)            \
-      symbol(const __grid_constant__ scalegemm::cuda::TensorMap map_a,         \
-             const __grid_constant__ scalegemm::cuda::TensorMap map_b,         \
-             const __grid_constant__ scalegemm::cuda::TensorMap map_d,         \
-             const __grid_constant__ scalegemm::cuda::GemmParams params) {     \
-    scalegemm::cuda::scaled_gemm_sm90<config>(&map_a, &map_b, &map_d, params); \
+#define SCALEGEMM_KERNEL_SM90(symbol, config)                                                               \
+  extern "C" {                                                                                              \
+  __constant__ SgCudaInfo symbol##_info = scalegemm::cuda::tma_info<config>(                                \
+      SG_CUDA_TMA, config.threads(), scalegemm::cuda::Epilogue<config>::kEnd);                              \
+  }                                                                                                         \
+  extern "C" __global__ void __launch_bounds__(config.threads(), 1) symbol(                                 \
+      const __grid_constant__ scalegemm::cuda::TensorMap map_a,                                             \
+      const __grid_constant__ scalegemm::cuda::TensorMap map_b,                                             \
+      const __grid_constant__ scalegemm::cuda::TensorMap map_d, const __grid_constant__ SgTmaGemm params) { \
+    scalegemm::cuda::scaled_gemm_sm90<config>(&map_a, &map_b, &map_d, params);                              \
   }

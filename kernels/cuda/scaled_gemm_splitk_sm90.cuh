@@ -19,7 +19,7 @@
 // Registers: tile_y / 2 accumulators (twice when promoted), no setmaxnreg needed. Limits: as
 // scaled_gemm_sm90; split_k <= 8.
 #pragma once
-#include "scaled_gemm_sm90.cuh"
+#include "cuda/scaled_gemm_sm90.cuh"
 
 namespace scalegemm::cuda {
 
@@ -30,7 +30,8 @@ struct SplitPlan {
   static constexpr u32 kRegisters = c.row_blocks() * c.tile_y / 2;  // accumulators of one thread
   static constexpr u32 kEach = ceil_div(kRegisters, c.split_k);     // of which one rank finishes
   static constexpr u32 kBytes = StageLayout<c>::kFree;
-  static_assert(c.split_k == 1 || kRegisters * kConsumers * 4 <= c.stages * StageLayout<c>::kBytes,
+  static constexpr bool kPublished = c.split_k > 1 || c.fused;  // sums pass through shared memory
+  static_assert(!kPublished || kRegisters * kConsumers * 4 <= c.stages * StageLayout<c>::kBytes,
                 "the partial tile reuses the stages");
   static_assert(c.cluster() == 1, "no multicast: the cluster shares K");
   static_assert(c.row_blocks() <= 2, "a thread's row blocks are told apart by one select");
@@ -39,13 +40,23 @@ struct SplitPlan {
 // The operands as the kernel sees them: X on the row side, Y on the other.
 template <GemmConfig c>
 struct Sides {
-  ScaleView scale_x, scale_y;
+  SgTmaScale scale_x, scale_y;
   u32 rows_x, rows_y;
-  SG_DEVICE explicit Sides(const GemmParams& p)
+  SG_DEVICE explicit Sides(const SgTmaGemm& p)
       : scale_x(c.swap_ab ? p.scale_b : p.scale_a),
         scale_y(c.swap_ab ? p.scale_a : p.scale_b),
         rows_x(c.swap_ab ? p.n : p.m),
         rows_y(c.swap_ab ? p.m : p.n) {}
+};
+
+// What a thread adds up at the end, and stores: int32 sums stay integers.
+template <Type kD>
+struct SplitSum {
+  using Type = float;
+};
+template <>
+struct SplitSum<Type::kInt32> {
+  using Type = i32;
 };
 
 // Everything one consumer thread needs to finish its share of the tile: accumulator i of `kEach` is register
@@ -53,48 +64,98 @@ struct Sides {
 template <GemmConfig c>
 struct SplitEpilogue {
   using Plan = SplitPlan<c>;
+  using Sum = typename SplitSum<c.d>::Type;
+  static constexpr u32 kHeld = c.fused ? 1 : Plan::kEach;
+  const SgTmaGemm& p;
   Sides<c> sides;
   u32 first;   // first register of this rank
   u32 x0, y0;  // rows of X and Y of this thread's fragment
   Float2 scales_x[c.row_blocks()];
-  float scales_y[Plan::kEach];
+  float scales_y[kHeld];
 
   SG_DEVICE static u32 block(u32 r) { return r / (c.tile_y / 2); }
   SG_DEVICE u32 row_x(u32 r) const { return x0 + block(r) * kMmaRows + (r / 2 % 2) * 8; }
   SG_DEVICE u32 row_y(u32 r) const { return y0 + r % (c.tile_y / 2) / 4 * 8 + r % 2; }
 
   // Loads the scales before the main loop, so that their latency is hidden by it.
-  SG_DEVICE SplitEpilogue(const GemmParams& p, const Consumer<c>& me, u32 tile_x0, u32 tile_y0, u32 rank)
-      : sides(p) {
+  SG_DEVICE SplitEpilogue(const SgTmaGemm& gemm, const Consumer<c>& me, u32 tile_x0, u32 tile_y0, u32 rank)
+      : p(gemm), sides(gemm) {
     first = rank * Plan::kEach, x0 = tile_x0 + me.row(0), y0 = tile_y0 + me.column();
+    float factor = p.epilogue.alpha;
+    if (p.global_a != nullptr)
+      factor *= *p.global_a;
+    if (p.global_b != nullptr)
+      factor *= *p.global_b;
 #pragma unroll
     for (u32 b = 0; b < c.row_blocks(); ++b)
-      scales_x[b] = {scale_of<c.scale_x()>(sides.scale_x, x0 + b * kMmaRows, sides.rows_x),
-                     scale_of<c.scale_x()>(sides.scale_x, x0 + b * kMmaRows + 8, sides.rows_x)};
+      scales_x[b] = {factor * scale_of<c.scale_x()>(sides.scale_x, x0 + b * kMmaRows, sides.rows_x),
+                     factor * scale_of<c.scale_x()>(sides.scale_x, x0 + b * kMmaRows + 8, sides.rows_x)};
+    if constexpr (!c.fused) {
 #pragma unroll
-    for (u32 i = 0; i < Plan::kEach; ++i)
-      scales_y[i] = scale_of<c.scale_y()>(sides.scale_y, row_y(first + i), sides.rows_y);
+      for (u32 i = 0; i < Plan::kEach; ++i)
+        scales_y[i] = scale_of<c.scale_y()>(sides.scale_y, row_y(first + i), sides.rows_y);
+    }
   }
   template <Scale kScale>
-  SG_DEVICE static float scale_of(const ScaleView& view, u32 row, u32 rows) {
+  SG_DEVICE static float scale_of(const SgTmaScale& view, u32 row, u32 rows) {
     if constexpr (kScale == Scale::kTensor)
       return *view.data;
     if constexpr (kScale == Scale::kRow)
       return row < rows ? view.data[static_cast<u64>(row) * view.stride_row] : 0.0f;
     return 1.0f;
   }
-
-  SG_DEVICE void store(const Output& d, u32 i, float sum) const {
-    const u32 r = first + i, x = row_x(r), y = row_y(r);
-    if (r >= Plan::kRegisters || x >= sides.rows_x || y >= sides.rows_y)
-      return;
+  SG_DEVICE bool exists(u32 r) const {
+    return r < Plan::kRegisters && row_x(r) < sides.rows_x && row_y(r) < sides.rows_y;
+  }
+  SG_DEVICE float scaled(u32 r, float sum, float scale_y) const {
     const Float2 s = c.row_blocks() == 1 || block(r) == 0 ? scales_x[0] : scales_x[c.row_blocks() - 1];
-    const float v = sum * ((r / 2 % 2 ? s.y : s.x) * scales_y[i]);
-    const u64 at = c.swap_ab ? static_cast<u64>(y) * d.stride + x : static_cast<u64>(x) * d.stride + y;
-    if constexpr (bytes_of(c.d) == 4)
-      static_cast<float*>(d.data)[at] = v;
+    return sum * (r / 2 % 2 ? s.y : s.x) * scale_y;
+  }
+  SG_DEVICE u8* place(u32 r) const {
+    const u32 m = c.swap_ab ? row_y(r) : row_x(r), n = c.swap_ab ? row_x(r) : row_y(r);
+    return static_cast<u8*>(p.d.data) + (m * p.d.stride + n) * bytes_of(c.d);
+  }
+
+  SG_DEVICE void store(u32 i, Sum sum) const {
+    const u32 r = first + i;
+    if (!exists(r))
+      return;
+    if constexpr (c.d == Type::kInt32)
+      store_code(place(r), static_cast<u32>(sum), 4);
     else
-      static_cast<u16*>(d.data)[at] = static_cast<u16>(c.d == Type::kF16 ? pack_f16(v, v) : pack_bf16(v, v));
+      store_code(place(r), code_of<c.d>(scaled(r, sum, scales_y[i])), bytes_of(c.d));
+  }
+
+  // Fused: sums come from shared memory, so that the loop over them need not be unrolled; the loads of
+  // kAhead elements are in flight together.
+  template <class ReadSum>
+  SG_DEVICE void finish(const ReadSum& read_sum) const {
+    constexpr u32 kAhead = 4;
+    const Finish f = finish_of(p.epilogue);
+#pragma unroll 1
+    for (u32 i = 0; i < Plan::kEach; i += kAhead) {
+      float v[kAhead], term[kAhead];
+#pragma unroll
+      for (u32 t = 0; t < kAhead; ++t) {
+        const u32 r = first + i + t;
+        v[t] = term[t] = 0;
+        if (i + t >= Plan::kEach || !exists(r))
+          continue;
+        const u32 m = c.swap_ab ? row_y(r) : row_x(r), n = c.swap_ab ? row_x(r) : row_y(r);
+        v[t] = scaled(r, read_sum(r), scale_of<c.scale_y()>(sides.scale_y, row_y(r), sides.rows_y));
+        if (f.c != nullptr)
+          v[t] = __fmaf_rn(f.beta, load_number(f.c, m * f.c_stride_m + n * f.c_stride_n, f.c_dtype), v[t]);
+        if (f.bias != nullptr)
+          term[t] = load_number(f.bias, n, f.bias_dtype);
+      }
+#pragma unroll
+      for (u32 t = 0; t < kAhead; ++t) {
+        const u32 r = first + i + t;
+        if (i + t < Plan::kEach && exists(r))
+          store_code(place(r), code_of<c.d>(f.shape(f.bias != nullptr ? __fadd_rn(v[t], term[t]) : v[t])),
+                     bytes_of(c.d));
+      }
+    }
   }
 };
 
@@ -108,25 +169,33 @@ template <GemmConfig c>
 SG_DEVICE void publish_partials(const Consumer<c>& me, u32 shared) {
   barrier_sync(1, SplitPlan<c>::kConsumers);  // every consumer has read its last stage
 #pragma unroll
-  for (u32 r = 0; r < SplitPlan<c>::kRegisters; ++r)
+  for (u32 r = 0; r < SplitPlan<c>::kRegisters; ++r) {
+    const auto sum = me.acc[r / (c.tile_y / 2)][r % (c.tile_y / 2)];
     store_shared(partial_address<c>(shared, r, threadIdx.x),
-                 static_cast<float>(me.acc[r / (c.tile_y / 2)][r % (c.tile_y / 2)]));
+                 c.d == Type::kInt32 ? __int_as_float(static_cast<i32>(sum)) : static_cast<float>(sum));
+  }
 }
 
 template <GemmConfig c>
-SG_DEVICE float sum_partials(u32 shared, u32 r) {
-  float part[c.split_k], sum = 0;
+SG_DEVICE typename SplitSum<c.d>::Type sum_partials(u32 shared, u32 r) {
+  float part[c.split_k];
+  typename SplitSum<c.d>::Type sum = 0;
 #pragma unroll
   for (u32 s = 0; s < c.split_k; ++s)
-    part[s] = load_shared_remote(partial_address<c>(shared, r, threadIdx.x), s);
+    part[s] = c.split_k == 1 ? load_shared(partial_address<c>(shared, r, threadIdx.x))
+                             : load_shared_remote(partial_address<c>(shared, r, threadIdx.x), s);
 #pragma unroll
-  for (u32 s = 0; s < c.split_k; ++s)
-    sum += part[s];
+  for (u32 s = 0; s < c.split_k; ++s) {
+    if constexpr (c.d == Type::kInt32)
+      sum += __float_as_int(part[s]);
+    else
+      sum += part[s];
+  }
   return sum;
 }
 
 template <GemmConfig c>
-SG_DEVICE void run_split_loader(const TensorMap* map_a, const TensorMap* map_b, const GemmParams& p,
+SG_DEVICE void run_split_loader(const TensorMap* map_a, const TensorMap* map_b, const SgTmaGemm& p,
                                 Ring<c> ring, const Span& span) {
   const u32 warp = threadIdx.x / kWarp - c.consumers * 4, lane = threadIdx.x % kWarp;
   const Sides<c> sides(p);
@@ -139,7 +208,7 @@ SG_DEVICE void run_split_loader(const TensorMap* map_a, const TensorMap* map_b, 
 }
 
 template <GemmConfig c>
-SG_DEVICE void scaled_gemm_splitk_sm90(const TensorMap* map_a, const TensorMap* map_b, const GemmParams& p) {
+SG_DEVICE void scaled_gemm_splitk_sm90(const TensorMap* map_a, const TensorMap* map_b, const SgTmaGemm& p) {
   check_config<c>();
   using Plan = SplitPlan<c>;
   extern __shared__ __align__(1024) u8 shared_memory[];
@@ -168,18 +237,27 @@ SG_DEVICE void scaled_gemm_splitk_sm90(const TensorMap* map_a, const TensorMap* 
   const SplitEpilogue<c> epilogue(p, me, x0, y0, rank);
   me.first_step = from, me.scale_blocks = p.scale_blocks, me.y_phase = y0 % 128;
   me.run(ring, to - from);
-  if constexpr (c.split_k == 1) {
+  if constexpr (!Plan::kPublished) {
 #pragma unroll
     for (u32 r = 0; r < Plan::kRegisters; ++r)
-      epilogue.store(p.d, r, static_cast<float>(me.acc[r / (c.tile_y / 2)][r % (c.tile_y / 2)]));
-  } else {
-    publish_partials(me, shared);
+      epilogue.store(
+          r, static_cast<typename SplitEpilogue<c>::Sum>(me.acc[r / (c.tile_y / 2)][r % (c.tile_y / 2)]));
+    return;
+  }
+  publish_partials(me, shared);
+  if constexpr (c.split_k > 1) {
     cluster_arrive();
     cluster_wait();  // partner: every rank's arrival after its partials are written
+  }
+  if constexpr (c.fused) {
+    epilogue.finish([&](u32 r) { return sum_partials<c>(shared, r); });
+  } else {
 #pragma unroll
     for (u32 i = 0; i < Plan::kEach; ++i)
       if (epilogue.first + i < Plan::kRegisters)
-        epilogue.store(p.d, i, sum_partials<c>(shared, epilogue.first + i));
+        epilogue.store(i, sum_partials<c>(shared, epilogue.first + i));
+  }
+  if constexpr (c.split_k > 1) {
     cluster_arrive();
     cluster_wait();  // partner: every rank's arrival after it has read its peers; only then may shared memory
                      // go away
@@ -188,10 +266,15 @@ SG_DEVICE void scaled_gemm_splitk_sm90(const TensorMap* map_a, const TensorMap* 
 
 }  // namespace scalegemm::cuda
 
-#define SCALEGEMM_KERNEL_SPLITK_SM90(symbol, config)                                         \
-  extern "C" __global__ void __launch_bounds__(scalegemm::cuda::SplitPlan<config>::kThreads) \
-      symbol(const __grid_constant__ scalegemm::cuda::TensorMap map_a,                       \
-             const __grid_constant__ scalegemm::cuda::TensorMap map_b,                       \
-             const __grid_constant__ scalegemm::cuda::GemmParams params) {                   \
-    scalegemm::cuda::scaled_gemm_splitk_sm90<config>(&map_a, &map_b, params);                \
+#define SCALEGEMM_KERNEL_SPLITK_SM90(symbol, config)                                                        \
+  extern "C" {                                                                                              \
+  __constant__ SgCudaInfo symbol##_info =                                                                   \
+      scalegemm::cuda::tma_info<config>(SG_CUDA_TMA_SPLIT_K, scalegemm::cuda::SplitPlan<config>::kThreads,  \
+                                        scalegemm::cuda::SplitPlan<config>::kBytes);                        \
+  }                                                                                                         \
+  extern "C" __global__ void __launch_bounds__(scalegemm::cuda::SplitPlan<config>::kThreads) symbol(        \
+      const __grid_constant__ scalegemm::cuda::TensorMap map_a,                                             \
+      const __grid_constant__ scalegemm::cuda::TensorMap map_b,                                             \
+      const __grid_constant__ scalegemm::cuda::TensorMap map_d, const __grid_constant__ SgTmaGemm params) { \
+    scalegemm::cuda::scaled_gemm_splitk_sm90<config>(&map_a, &map_b, params);                               \
   }

@@ -4,7 +4,7 @@
 // fragments"): thread t of the warpgroup holds, for the j-th group of eight columns, d[4j..4j+3] = (r, c),
 // (r, c+1), (r+8, c), (r+8, c+1) with r = 16*(t/32) + (t%32)/4, c = 8j + 2*(t%4).
 #pragma once
-#include "ptx.cuh"
+#include "cuda/ptx.cuh"
 
 namespace scalegemm::cuda {
 

@@ -168,6 +168,7 @@ scalegemm_status scalegemm_run(const scalegemm_plan* plan, const scalegemm_run_a
     run.beta = c.beta;
     run.workspace = c.workspace;
     run.workspace_bytes = c.workspace_bytes;
+    run.stream = c.stream;
     return plan->impl->run(run);
   });
 }

@@ -1,6 +1,7 @@
 // Which GPU specs are worth judging for a problem: tiles of the target's table x instructions that fit.
 #include <algorithm>
 
+#include "arch/cuda_family.h"
 #include "arch/legal.h"
 #include "spec/scheme.h"
 
@@ -10,43 +11,29 @@ namespace {
 using spec::Layouts;
 using spec::Scales;
 
-// Block tiles. Sources: the tiles that Hopper's FP8 libraries settle on (m 64 or 128, n up to 256 in steps of
-// the instruction), and AMD's swept ones (16x64 for small M, 128x128 and 256x128 for large).
+// Block tiles of AMD's targets: its swept ones (16x64 for small M, 128x128 and 256x128 for large). Those of
+// CUDA are in cuda_family.cc.
 struct GpuTile {
   Target target;
   Pipeline pipeline;
   spec::Scheduler scheduler;
   int m, n;
   int warps_m, warps_n;
-  bool swap_ab;  // m counts columns of D, n rows
 };
-constexpr auto kHopper = Target::kSm90a;
-constexpr auto kNo = spec::Scheduler::kDefault;
 constexpr auto kIntra = spec::Scheduler::kIntrawave;
 constexpr auto kInter = spec::Scheduler::kInterwave;
 constexpr GpuTile kTiles[] = {
-    {kHopper, Pipeline::kTmaCoop, kNo, 128, 256, 2, 1, false},
-    {kHopper, Pipeline::kTmaCoop, kNo, 128, 192, 2, 1, false},
-    {kHopper, Pipeline::kTmaCoop, kNo, 128, 128, 2, 1, false},
-    {kHopper, Pipeline::kTmaCoop, kNo, 128, 64, 2, 1, false},
-    {kHopper, Pipeline::kTmaPingPong, kNo, 64, 256, 1, 1, false},
-    {kHopper, Pipeline::kTmaPingPong, kNo, 64, 128, 1, 1, false},
-    {kHopper, Pipeline::kTmaCoop, kNo, 64, 64, 1, 1, false},
-    {kHopper, Pipeline::kTmaCoop, kNo, 128, 64, 2, 1, true},
-    {kHopper, Pipeline::kTmaCoop, kNo, 128, 32, 2, 1, true},
-    {kHopper, Pipeline::kTmaCoop, kNo, 128, 16, 2, 1, true},
-    {kHopper, Pipeline::kTmaCoop, kNo, 64, 8, 1, 1, true},
-    {Target::kGfx942, Pipeline::kCompV3, kIntra, 256, 128, 2, 2, false},
-    {Target::kGfx942, Pipeline::kCompV3, kIntra, 128, 128, 2, 2, false},
-    {Target::kGfx942, Pipeline::kCompV3, kIntra, 64, 64, 2, 2, false},
-    {Target::kGfx942, Pipeline::kMem, kInter, 16, 64, 1, 4, false},
-    {Target::kGfx942, Pipeline::kMem, kInter, 32, 64, 1, 2, false},
-    {Target::kGfx950, Pipeline::kCompAsync, kIntra, 256, 128, 2, 2, false},
-    {Target::kGfx950, Pipeline::kCompAsync, kIntra, 128, 128, 2, 2, false},
-    {Target::kGfx950, Pipeline::kCompV3, kIntra, 128, 128, 2, 2, false},
-    {Target::kGfx950, Pipeline::kCompV3, kIntra, 64, 64, 2, 2, false},
-    {Target::kGfx950, Pipeline::kMem, kInter, 16, 64, 1, 4, false},
-    {Target::kGfx950, Pipeline::kMem, kInter, 32, 64, 1, 2, false},
+    {Target::kGfx942, Pipeline::kCompV3, kIntra, 256, 128, 2, 2},
+    {Target::kGfx942, Pipeline::kCompV3, kIntra, 128, 128, 2, 2},
+    {Target::kGfx942, Pipeline::kCompV3, kIntra, 64, 64, 2, 2},
+    {Target::kGfx942, Pipeline::kMem, kInter, 16, 64, 1, 4},
+    {Target::kGfx942, Pipeline::kMem, kInter, 32, 64, 1, 2},
+    {Target::kGfx950, Pipeline::kCompAsync, kIntra, 256, 128, 2, 2},
+    {Target::kGfx950, Pipeline::kCompAsync, kIntra, 128, 128, 2, 2},
+    {Target::kGfx950, Pipeline::kCompV3, kIntra, 128, 128, 2, 2},
+    {Target::kGfx950, Pipeline::kCompV3, kIntra, 64, 64, 2, 2},
+    {Target::kGfx950, Pipeline::kMem, kInter, 16, 64, 1, 4},
+    {Target::kGfx950, Pipeline::kMem, kInter, 32, 64, 1, 2},
 };
 
 // 128 bytes of K a row: what a TMA box or a wave's loads take at once.
@@ -55,13 +42,6 @@ int tile_k(const Instruction& row) {
                    : row.types.has(DType::kF16) || row.types.has(DType::kBf16) ? 16
                                                                                : 8;
   return std::max(128 * 8 / bits, row.shape.k);
-}
-
-// The most stages that fit beside 16 KB for the epilogue and barriers, at most 8.
-int most_stages(KernelSpec spec) {
-  spec.stages = 1;
-  const int64_t room = limits(spec.target).shared_bytes - 16384;
-  return static_cast<int>(std::clamp<int64_t>(room / std::max<int64_t>(1, stage_bytes(spec)), 1, 8));
 }
 
 KernelSpec from_problem(Target target, const Problem& p) {
@@ -82,18 +62,10 @@ KernelSpec from_problem(Target target, const Problem& p) {
 KernelSpec with_tile(KernelSpec s, const GpuTile& tile, const Instruction& row) {
   s.pipeline = tile.pipeline;
   s.scheduler = tile.scheduler;
-  s.epilogue = s.target == Target::kSm90a ? spec::EpilogueKind::kTma : spec::EpilogueKind::kCShuffle;
+  s.epilogue = spec::EpilogueKind::kCShuffle;
   s.tile = {tile.m, tile.n, tile_k(row)};
   s.warps = {tile.warps_m, tile.warps_n, 1};
   s.instruction = row.shape;
-  s.swap_ab = tile.swap_ab;
-  if (row.n_step != 0) {
-    s.instruction.n = tile.n / tile.warps_n;
-  }
-  if (s.target == Target::kSm90a) {
-    s.persistent = true;
-    s.stages = most_stages(s);
-  }
   return s;
 }
 
@@ -121,9 +93,39 @@ std::string operand_text(const std::optional<DType>& type, const std::optional<s
   return type ? describe(spec::OperandSpec{*type, spec::Layout::kRow, scale}) : std::string("any");
 }
 
+Decline decline(std::string rule, std::string needed, std::string got) {
+  return {"", std::move(rule), std::move(needed), std::move(got)};
+}
+
+constexpr int64_t kMostExtent = (int64_t{1} << 31) - 1024;  // kernels count in 32 bits
+constexpr int64_t kMostInt8K = (int64_t{1} << 31) / (128 * 128) - 1;
+
+// The mma family decides all but the types of A and B at run time.
+std::optional<Decline> mma_declines(const KernelSpec& s, const Problem& p) {
+  if (s.a != p.a.type || s.b != p.b.type) {
+    return decline("types of A and B", fmt::format("{} x {}", num::name(*s.a), num::name(*s.b)),
+                   fmt::format("{} x {}", num::name(p.a.type), num::name(p.b.type)));
+  }
+  const DType via = mma_via(p);
+  if (s.via.value_or(p.a.type) != via && !(s.a == via && s.b == via)) {
+    return decline("widened type", std::string(num::name(via)), std::string(num::name(s.via.value_or(*s.a))));
+  }
+  if (p.b_packing != spec::Packing::kRaw) {
+    return decline("packed layout of B", "raw", std::string(to_string(p.b_packing)));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<KernelSpec> gpu_candidates(Target target, const Problem& problem) {
+  if (spec::is_cuda(target)) {
+    std::vector<KernelSpec> specs =
+        target == Target::kSm90a ? tma_candidates(problem) : std::vector<KernelSpec>();
+    const std::vector<KernelSpec> mma = mma_candidates(target, problem);
+    specs.insert(specs.end(), mma.begin(), mma.end());
+    return specs;
+  }
   std::vector<KernelSpec> specs;
   KernelSpec base = from_problem(target, problem);
   for (const GpuTile& tile : kTiles) {
@@ -137,9 +139,28 @@ std::vector<KernelSpec> gpu_candidates(Target target, const Problem& problem) {
 }
 
 std::optional<Decline> gpu_declines(const KernelSpec& s, const Problem& p) {
-  const auto decline = [](std::string rule, std::string needed, std::string got) {
-    return Decline{"", std::move(rule), std::move(needed), std::move(got)};
-  };
+  if (s.pipeline == Pipeline::kMma) {
+    return mma_declines(s, p);
+  }
+  if (s.target == Target::kSm90a && !s.fused && p.epilogue != spec::EpilogueSpec{}) {
+    return decline("epilogue", "none beyond alpha, as the kernel is not fused",
+                   "bias, C, activation or clamp");
+  }
+  for (const auto* scale : {&s.a_scale, &s.b_scale}) {
+    if (s.target == Target::kSm90a && *scale && (*scale)->block_k >= p.k) {
+      return decline("K", fmt::format("more than the {} of a scale block", (*scale)->block_k),
+                     std::to_string(p.k));
+    }
+  }
+  for (const int64_t extent : {p.m, p.n, p.k}) {
+    if (extent > kMostExtent) {
+      return decline("sizes", fmt::format("at most {}", kMostExtent), std::to_string(extent));
+    }
+  }
+  if (s.a == DType::kInt8 && p.k > kMostInt8K) {
+    return decline("K", fmt::format("at most {}, so that int32 sums are exact", kMostInt8K),
+                   std::to_string(p.k));
+  }
   if (s.a != p.a.type || s.a_scale != p.a.scale) {
     return decline("A", operand_text(s.a, s.a_scale), describe(p.a));
   }

@@ -73,6 +73,22 @@ inline constexpr auto kInstructions = std::to_array<Instruction>({
     {Target::kSm90a,      "wgmma.bf16",                        kBf16Only, DType::kF32,   {64, 8, 16}, 8, 256, 0, false, 4096},
     {Target::kSm90a,      "wgmma.f8",                          kOcp8,     DType::kF32,   {64, 8, 32}, 8, 256, 0, true, 8192},
 
+    {Target::kSm90a,      "wgmma.s8",                          kInt8Only, DType::kInt32, {64, 8, 32}, 8, 256, 0, true, 8192},
+
+    // PTX ISA, "Matrix multiply-accumulate operation using mma instruction"; f32 without the tensor core.
+    {Target::kSm90a,      "mma.f16",                           kF16Only,  DType::kF32,   {16, 8, 16}, 0, 8, 0, false, 2048},
+    {Target::kSm90a,      "mma.bf16",                          kBf16Only, DType::kF32,   {16, 8, 16}, 0, 8, 0, false, 2048},
+    {Target::kSm90a,      "mma.s8",                            kInt8Only, DType::kInt32, {16, 8, 32}, 0, 8, 0, false, 4096},
+    {Target::kSm90a,      "fma.f32",                           kF32Only,  DType::kF32,   {1, 1, 1}, 0, 1, 0, false, 256},
+    {Target::kSm80,       "mma.f16",                           kF16Only,  DType::kF32,   {16, 8, 16}, 0, 8, 0, false, 2048},
+    {Target::kSm80,       "mma.bf16",                          kBf16Only, DType::kF32,   {16, 8, 16}, 0, 8, 0, false, 2048},
+    {Target::kSm80,       "mma.s8",                            kInt8Only, DType::kInt32, {16, 8, 32}, 0, 8, 0, false, 4096},
+    {Target::kSm80,       "fma.f32",                           kF32Only,  DType::kF32,   {1, 1, 1}, 0, 1, 0, false, 128},
+    {Target::kSm89,       "mma.f16",                           kF16Only,  DType::kF32,   {16, 8, 16}, 0, 8, 0, false, 1024},
+    {Target::kSm89,       "mma.bf16",                          kBf16Only, DType::kF32,   {16, 8, 16}, 0, 8, 0, false, 1024},
+    {Target::kSm89,       "mma.s8",                            kInt8Only, DType::kInt32, {16, 8, 32}, 0, 8, 0, false, 2048},
+    {Target::kSm89,       "fma.f32",                           kF32Only,  DType::kF32,   {1, 1, 1}, 0, 1, 0, false, 256},
+
     {Target::kGfx942,     "v_mfma_f32_16x16x4_f32",            kF32Only,  DType::kF32,   {16, 16, 4}, 0, 16, 0, false, 256},
     {Target::kGfx942,     "v_mfma_f32_16x16x16_f16",           kF16Only,  DType::kF32,   {16, 16, 16}, 0, 16, 0, false, 2048},
     {Target::kGfx942,     "v_mfma_f32_32x32x8_f16",            kF16Only,  DType::kF32,   {32, 32, 8}, 0, 32, 0, false, 2048},
@@ -108,15 +124,20 @@ struct Widening {
   DType from, to;
 };
 inline constexpr Widening kWidenings[] = {
-    {DType::kE2m1, DType::kE5m2}, {DType::kE2m1, DType::kE4m3},  {DType::kE2m1, DType::kBf16},
-    {DType::kE2m1, DType::kF16},  {DType::kInt4, DType::kE4m3},  {DType::kInt4, DType::kBf16},
-    {DType::kInt4, DType::kF16},  {DType::kUint4, DType::kE4m3}, {DType::kUint4, DType::kBf16},
-    {DType::kUint4, DType::kF16}, {DType::kInt8, DType::kBf16},  {DType::kInt8, DType::kF16},
-    {DType::kE4m3, DType::kBf16}, {DType::kE4m3, DType::kF16},   {DType::kE5m2, DType::kBf16},
-    {DType::kE5m2, DType::kF16},  {DType::kInt4, DType::kInt8},  {DType::kUint4, DType::kInt8},
+    {DType::kE2m1, DType::kE5m2},     {DType::kE2m1, DType::kE4m3},    {DType::kE2m1, DType::kBf16},
+    {DType::kE2m1, DType::kF16},      {DType::kInt4, DType::kE4m3},    {DType::kInt4, DType::kBf16},
+    {DType::kInt4, DType::kF16},      {DType::kUint4, DType::kE4m3},   {DType::kUint4, DType::kBf16},
+    {DType::kUint4, DType::kF16},     {DType::kInt8, DType::kBf16},    {DType::kInt8, DType::kF16},
+    {DType::kE4m3, DType::kBf16},     {DType::kE4m3, DType::kF16},     {DType::kE5m2, DType::kBf16},
+    {DType::kE5m2, DType::kF16},      {DType::kInt4, DType::kInt8},    {DType::kUint4, DType::kInt8},
+    {DType::kE4m3Fnuz, DType::kBf16}, {DType::kE4m3Fnuz, DType::kF16}, {DType::kE5m2Fnuz, DType::kBf16},
+    {DType::kE5m2Fnuz, DType::kF16},
 };
 
 constexpr bool widens(DType from, DType to) {
+  if (to == DType::kF32) {
+    return from != to;  // every operand type is exact in f32
+  }
   for (const Widening& row : kWidenings) {
     if (row.from == from && row.to == to) {
       return true;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "arch/cuda_family.h"
+
 namespace scalegemm::arch {
 namespace {
 
@@ -95,28 +97,41 @@ constexpr Rule kCpuRules[] = {
 
 int consumer_threads(const KernelSpec& s) {
   // A warp of sm_90a's wgmma is a warp group of four.
-  const int width = s.target == Target::kSm90a ? 128 : limits(s.target).wave;
+  const int width = s.target == Target::kSm90a && s.pipeline != Pipeline::kMma ? 128 : limits(s.target).wave;
   return s.warps.m * s.warps.n * s.warps.k * width;
 }
 
+bool is_mma(const KernelSpec& s) {
+  return s.pipeline == Pipeline::kMma;
+}
+
 int block_threads(const KernelSpec& s) {
+  if (is_mma(s)) {
+    return consumer_threads(s);
+  }
   const int sharing = s.pipeline == Pipeline::kTmaPingPong ? 2 : 1;  // consumers with a tile of their own
   return consumer_threads(s) * sharing + (s.target == Target::kSm90a ? 128 : 0);  // and the TMA producer's
 }
 
 std::optional<Broken> gpu_fixed(const KernelSpec& s) {
+  if (is_mma(s)) {
+    return std::nullopt;
+  }
   const bool fixed = s.a && s.b && s.d && s.scales == Scales::kFixed && s.layouts;
   return fixed ? std::nullopt : std::optional(Broken{"types, scales and layouts fixed", "any"});
 }
 
 std::optional<Broken> gpu_pipeline(const KernelSpec& s) {
-  const bool tma = s.pipeline == Pipeline::kTmaCoop || s.pipeline == Pipeline::kTmaPingPong;
+  const bool tma = s.pipeline == Pipeline::kTmaCoop || s.pipeline == Pipeline::kTmaPingPong ||
+                   s.pipeline == Pipeline::kTmaCarried;
   const bool wave = s.pipeline >= Pipeline::kMem && s.pipeline <= Pipeline::kMicroscale;
-  const bool nvidia = s.target == Target::kSm90a;
-  if (nvidia ? tma : wave) {
+  const bool nvidia = spec::is_cuda(s.target);
+  if (nvidia ? is_mma(s) || (tma && s.target == Target::kSm90a) : wave) {
     return std::nullopt;
   }
-  return Broken{nvidia ? "tmacoop or tmapingpong" : "mem, compv3, compv4, compv5, compasync or microscale",
+  return Broken{s.target == Target::kSm90a ? "tmacoop, tmapingpong, tmacarried or mma"
+                : nvidia                   ? "mma"
+                                           : "mem, compv3, compv4, compv5, compasync or microscale",
                 std::string(spec::to_string(s.pipeline))};
 }
 
@@ -144,6 +159,10 @@ std::string shape_text(const Instruction& row) {
 }
 
 std::optional<Broken> gpu_instruction(const KernelSpec& s) {
+  if (s.target == Target::kSm90a && !is_mma(s) && !tma_types(*s.a, *s.b)) {
+    return Broken{"e4m3 and e5m2 in any mix, or int8, bf16 or f16 on both sides, as the instruction takes",
+                  fmt::format("{} x {}", num::name(*s.a), num::name(*s.b))};
+  }
   if (instruction_of(s) != nullptr) {
     return std::nullopt;
   }
@@ -169,6 +188,9 @@ std::optional<Broken> gpu_via(const KernelSpec& s) {
 }
 
 std::optional<Broken> gpu_layouts(const KernelSpec& s) {
+  if (is_mma(s)) {
+    return std::nullopt;
+  }
   // A 4-bit operand of any target is unpacked along K as well.
   const bool packed4 = num::is_packed4(*s.a) || num::is_packed4(*s.b);
   const bool k_major = instruction_of(s)->k_major || (packed4 && s.target == Target::kSm90a);
@@ -180,6 +202,9 @@ std::optional<Broken> gpu_layouts(const KernelSpec& s) {
 }
 
 std::optional<Broken> gpu_output(const KernelSpec& s) {
+  if (is_mma(s)) {
+    return std::nullopt;
+  }
   const bool integer = instruction_of(s)->sums == DType::kInt32;
   const bool fits = s.d == DType::kInt32 ? integer
                                          : s.d == DType::kF32 || s.d == DType::kF16 || s.d == DType::kBf16 ||
@@ -266,6 +291,17 @@ std::optional<Broken> gpu_cluster(const KernelSpec& s) {
                             s.split_k == SplitK::kCluster ? ", split over a cluster" : "")};
 }
 
+// What a family's template takes (src/arch/cuda_family.h).
+std::optional<Broken> cuda_template(const KernelSpec& s) {
+  std::optional<Need> need;
+  if (is_mma(s)) {
+    need = mma_need(s);
+  } else if (s.target == Target::kSm90a) {
+    need = tma_need(s);
+  }
+  return need ? std::optional(Broken{std::move(need->needed), std::move(need->got)}) : std::nullopt;
+}
+
 std::optional<Broken> gpu_packed(const KernelSpec& s) {
   return s.packed == spec::Packing::kRaw
              ? std::nullopt
@@ -273,11 +309,12 @@ std::optional<Broken> gpu_packed(const KernelSpec& s) {
 }
 
 constexpr Rule kGpuRules[] = {
-    {"fixed fields", gpu_fixed},      {"pipeline", gpu_pipeline}, {"fp8 flavour", gpu_flavour},
-    {"instruction", gpu_instruction}, {"widened type", gpu_via},  {"layouts", gpu_layouts},
-    {"type of D", gpu_output},        {"tile", gpu_tile},         {"scale blocks along K", gpu_scales},
-    {"zero points", gpu_zero_points}, {"threads", gpu_threads},   {"registers", gpu_registers},
-    {"shared memory", gpu_shared},    {"cluster", gpu_cluster},   {"packed layout of B", gpu_packed},
+    {"fixed fields", gpu_fixed},        {"pipeline", gpu_pipeline}, {"fp8 flavour", gpu_flavour},
+    {"instruction", gpu_instruction},   {"widened type", gpu_via},  {"layouts", gpu_layouts},
+    {"type of D", gpu_output},          {"tile", gpu_tile},         {"scale blocks along K", gpu_scales},
+    {"zero points", gpu_zero_points},   {"threads", gpu_threads},   {"registers", gpu_registers},
+    {"shared memory", gpu_shared},      {"cluster", gpu_cluster},   {"packed layout of B", gpu_packed},
+    {"kernel template", cuda_template},
 };
 
 }  // namespace
@@ -296,8 +333,11 @@ int64_t stage_bytes(const KernelSpec& s) {
 
 int64_t accumulator_registers(const KernelSpec& s) {
   const int64_t sums = int64_t{s.tile.m} * s.tile.n / std::max(1, consumer_threads(s));
-  const bool apart = s.accuracy != Accuracy::kFast && s.target == Target::kSm90a;
-  return sums * (apart ? 2 : 1);
+  if (s.target != Target::kSm90a || is_mma(s) || promote_k(s) == 0) {
+    return sums;
+  }
+  // A chain of one 64-row block is summed apart; two of them where one is carried.
+  return sums + s.tile.n / 2 * (s.pipeline == Pipeline::kTmaCarried ? 2 : 1);
 }
 
 std::optional<Decline> illegal(const KernelSpec& spec) {

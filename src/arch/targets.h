@@ -32,12 +32,17 @@ struct TargetLimits {
   Fp8Flavour fp8;
 };
 
-inline constexpr std::array<TargetLimits, 7> kLimits = {{
+inline constexpr std::array<TargetLimits, 9> kLimits = {{
     // Intel SDM vol. 1: 16 ymm registers, with AVX-512 32 zmm.
     {Target::kX86V3, 256, 16, 0, 0, 0, 0, 0, 0, 0, Fp8Flavour::kNone},
     {Target::kAvx512, 512, 32, 0, 0, 0, 0, 0, 0, 0, Fp8Flavour::kNone},
     {Target::kAvx512Bf16, 512, 32, 0, 0, 0, 0, 0, 0, 0, Fp8Flavour::kNone},
     {Target::kAvx512Fp16, 512, 32, 0, 0, 0, 0, 0, 0, 0, Fp8Flavour::kNone},
+    // CUDA C++ Programming Guide, compute capabilities: 163 KB a block at 8.0, 99 KB at 8.6 and 8.9 (and
+    // sm_80
+    // code must run on 8.6). L2: 40 MB of A100, 96 MB of AD102.
+    {Target::kSm80, 0, 0, 32, 1024, 255, 65536, 101376, 1, 40 << 20, Fp8Flavour::kOcp},
+    {Target::kSm89, 0, 0, 32, 1024, 255, 65536, 101376, 1, 96 << 20, Fp8Flavour::kOcp},
     // CUDA C++ Programming Guide, compute capability 9.0: 227 KB a block, 64 K registers, 255 a thread,
     // clusters of 8 (16 opt in). L2: 50 MB.
     {Target::kSm90a, 0, 0, 32, 1024, 255, 65536, 232448, 8, 50 << 20, Fp8Flavour::kOcp},

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "arch/cpu_family.h"
 #include "arch/legal.h"
+#include "dispatch/gpu_cost.h"
 #include "spec/scheme.h"
 
 namespace scalegemm::dispatch {
@@ -12,6 +14,7 @@ namespace {
 
 using spec::CpuDesc;
 using spec::Decline;
+using spec::GpuDesc;
 using spec::KernelSpec;
 using spec::Packing;
 using spec::Problem;
@@ -51,6 +54,12 @@ void judge(const arch::CpuFamily& family, const TargetRates& rates, const CpuDes
       {spec, spec::name(spec), predict(spec, ranked, rates.rates, cpu.cores), std::nullopt});
 }
 
+void sort_by_cost(std::vector<Candidate>& candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) {
+    return x.cost->total_us < y.cost->total_us;
+  });
+}
+
 // Wider targets come first among equals: they are last in the description.
 void enumerate(const CpuDesc& cpu, Explanation& out) {
   for (auto rates = cpu.targets.rbegin(); rates != cpu.targets.rend(); ++rates) {
@@ -60,13 +69,20 @@ void enumerate(const CpuDesc& cpu, Explanation& out) {
       }
     }
   }
-  std::stable_sort(out.candidates.begin(), out.candidates.end(), [](const Candidate& x, const Candidate& y) {
-    return x.cost->total_us < y.cost->total_us;
-  });
+  sort_by_cost(out.candidates);
 }
 
+// What a device says of a kernel: why it does not take the problem, and what it would cost.
+struct Judge {
+  std::string device;
+  spec::Target best;  // the target that keys the tuned table
+  std::function<bool(spec::Target)> runs;
+  std::function<std::optional<Decline>(const KernelSpec&)> declines;
+  std::function<Cost(const KernelSpec&)> predict;
+};
+
 // The candidate that a tuned row names, or why it is none.
-Status use_tuned(const TunedRow& row, const CpuDesc& cpu, Explanation& out) {
+Status use_tuned(const TunedRow& row, const Judge& judge, Explanation& out) {
   const auto named = std::find_if(out.candidates.begin(), out.candidates.end(),
                                   [&row](const Candidate& c) { return c.name == row.kernel; });
   if (named != out.candidates.end()) {
@@ -76,31 +92,29 @@ Status use_tuned(const TunedRow& row, const CpuDesc& cpu, Explanation& out) {
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const KernelSpec spec, spec::parse(row.kernel));
   SCALEGEMM_RETURN_IF_ERROR(arch::legal(spec));
-  const auto rates = std::find_if(cpu.targets.begin(), cpu.targets.end(),
-                                  [&spec](const TargetRates& t) { return t.target == spec.target; });
-  if (rates == cpu.targets.end()) {
+  if (!judge.runs(spec.target)) {
     return unsupported("needed a target of this device; given {}", spec::target_name(spec.target));
   }
-  if (const std::optional<Decline> decline = arch::cpu_declines(spec, out.problem)) {
+  if (const std::optional<Decline> decline = judge.declines(spec)) {
     return unsupported("{}", to_string(*decline));
   }
   // A legal variant that is not in the tables of the library's own kernels: another K block, for example.
-  Candidate tuned{spec, row.kernel, predict(spec, out.problem, rates->rates, cpu.cores), row.us};
+  Candidate tuned{spec, row.kernel, judge.predict(spec), row.us};
   out.candidates.insert(out.candidates.begin(), std::move(tuned));
   return ok_status();
 }
 
-Status overlay(const Options& options, const CpuDesc& cpu, Explanation& out) {
+Status overlay(const Options& options, const Judge& judge, Explanation& out) {
   if (options.tuned == nullptr) {
     return ok_status();
   }
   Problem keyed = out.problem;
   keyed.m = keyed.batch_invariant ? kRankRows : keyed.m;
-  const TunedRow* row = options.tuned->find(keyed, cpu.targets.back().target, cpu.name);
+  const TunedRow* row = options.tuned->find(keyed, judge.best, judge.device);
   if (row == nullptr) {
     return ok_status();
   }
-  Status used = use_tuned(*row, cpu, out).with_context(fmt::format("tuned kernel {}", row->kernel));
+  Status used = use_tuned(*row, judge, out).with_context(fmt::format("tuned kernel {}", row->kernel));
   if (!used.ok() && options.strictness == Strictness::kStrict) {
     return used;
   }
@@ -108,6 +122,32 @@ Status overlay(const Options& options, const CpuDesc& cpu, Explanation& out) {
     out.notes.push_back(used.message() + "; ranked by the model instead");
   }
   return ok_status();
+}
+
+Judge judge_of(const CpuDesc& cpu, const Problem& problem) {
+  return {.device = cpu.name,
+          .best = cpu.targets.back().target,
+          .runs =
+              [&cpu](spec::Target target) {
+                return std::any_of(cpu.targets.begin(), cpu.targets.end(),
+                                   [target](const TargetRates& t) { return t.target == target; });
+              },
+          .declines = [&problem](const KernelSpec& spec) { return arch::cpu_declines(spec, problem); },
+          .predict =
+              [&cpu, &problem](const KernelSpec& spec) {
+                const auto rates =
+                    std::find_if(cpu.targets.begin(), cpu.targets.end(),
+                                 [&spec](const TargetRates& t) { return t.target == spec.target; });
+                return predict(spec, problem, rates->rates, cpu.cores);
+              }};
+}
+
+Judge judge_of(const GpuDesc& gpu, const Problem& problem) {
+  return {.device = gpu.name,
+          .best = gpu.target,
+          .runs = [&gpu](spec::Target target) { return target == gpu.target; },
+          .declines = [&problem](const KernelSpec& spec) { return arch::gpu_declines(spec, problem); },
+          .predict = [&gpu, &problem](const KernelSpec& spec) { return predict(spec, problem, gpu); }};
 }
 
 // A GPU kernel's relative time: padded multiply-adds over the instruction's rate, and what its tiles read.
@@ -138,7 +178,13 @@ void enumerate_gpu(spec::Target target, Explanation& out) {
     }
     if (decline) {
       decline->kernel = spec::name(spec);
-      out.declines.push_back(std::move(*decline));
+      // Tiles of one family are refused for one reason: say it once.
+      const bool said = std::any_of(out.declines.begin(), out.declines.end(), [&](const Decline& d) {
+        return d.rule == decline->rule && d.needed == decline->needed && d.got == decline->got;
+      });
+      if (!said) {
+        out.declines.push_back(std::move(*decline));
+      }
     } else {
       out.candidates.push_back({spec, spec::name(spec), std::nullopt, std::nullopt});
     }
@@ -178,7 +224,27 @@ Result<Explanation> explain(const Problem& problem, const CpuDesc& cpu, const Op
   }
   out.signature = signature(out.problem);
   enumerate(cpu, out);
-  SCALEGEMM_RETURN_IF_ERROR(overlay(options, cpu, out));
+  const Problem judged = out.problem;
+  SCALEGEMM_RETURN_IF_ERROR(overlay(options, judge_of(cpu, judged), out));
+  return out;
+}
+
+Result<Explanation> explain(const Problem& problem, const GpuDesc& gpu, const Options& options) {
+  SCALEGEMM_RETURN_IF_ERROR(validate(problem));
+  Explanation out = empty_explanation(problem, gpu.name);
+  if (problem.b_packing == Packing::kChosen) {
+    out.problem.b_packing = Packing::kRaw;
+  }
+  out.signature = signature(out.problem);
+  enumerate_gpu(gpu.target, out);
+  Problem ranked = out.problem;
+  ranked.m = ranked.batch_invariant ? kRankRows : ranked.m;
+  for (Candidate& candidate : out.candidates) {
+    candidate.cost = predict(candidate.spec, ranked, gpu);
+  }
+  sort_by_cost(out.candidates);
+  const Problem judged = out.problem;
+  SCALEGEMM_RETURN_IF_ERROR(overlay(options, judge_of(gpu, judged), out));
   return out;
 }
 
@@ -194,6 +260,25 @@ Result<Candidate> choose(const Problem& problem, const CpuDesc& cpu, const Optio
   return unsupported("no kernel of {} takes {}:{}", explanation.device, explanation.signature, reasons);
 }
 
+std::vector<KernelSpec> with_fallbacks(const KernelSpec& chosen, const Explanation& e, bool allowed) {
+  std::vector<KernelSpec> kernels = {chosen};
+  if (!allowed || chosen.pipeline == spec::Pipeline::kMma) {
+    return kernels;
+  }
+  const auto add_first = [&](auto&& wanted) {
+    const auto found = std::find_if(e.candidates.begin(), e.candidates.end(),
+                                    [&](const Candidate& c) { return wanted(c.spec); });
+    if (found != e.candidates.end()) {
+      kernels.push_back(found->spec);
+    }
+  };
+  if (!chosen.strided_scales) {
+    add_first([](const KernelSpec& s) { return s.strided_scales; });
+  }
+  add_first([](const KernelSpec& s) { return s.pipeline == spec::Pipeline::kMma; });
+  return kernels;
+}
+
 Result<Explanation> explain_target(const Problem& problem, spec::Target target, Backend backend) {
   if (spec::is_cpu(target)) {
     CpuDesc cpu;
@@ -206,6 +291,14 @@ Result<Explanation> explain_target(const Problem& problem, spec::Target target, 
     }
     SCALEGEMM_ASSIGN_OR_RETURN(Explanation out, explain(problem, cpu));
     out.notes.emplace_back("times are predicted from nominal rates: no device was given");
+    return out;
+  }
+  if (spec::is_cuda(target)) {
+    GpuDesc gpu;
+    gpu.name = spec::target_name(target);
+    gpu.target = target;
+    SCALEGEMM_ASSIGN_OR_RETURN(Explanation out, explain(problem, gpu));
+    out.notes.emplace_back("times are predicted for an H200: no device was given");
     return out;
   }
   SCALEGEMM_RETURN_IF_ERROR(validate(problem));

@@ -45,6 +45,10 @@ struct Options {
 Result<Explanation> explain(const spec::Problem& problem, const spec::CpuDesc& cpu,
                             const Options& options = {});
 
+// Candidates on a CUDA device; kernels there take raw B, so kChosen is kRaw.
+Result<Explanation> explain(const spec::Problem& problem, const spec::GpuDesc& gpu,
+                            const Options& options = {});
+
 // The best candidate; kUnsupported with every decline in the message when there is none.
 Result<Candidate> choose(const spec::Problem& problem, const spec::CpuDesc& cpu, const Options& options = {});
 
@@ -52,6 +56,12 @@ Result<Candidate> choose(const spec::Problem& problem, const spec::CpuDesc& cpu,
 // whatever the problem's M and b_packing are.
 Result<spec::Packing> choose_packing(const spec::Problem& problem, const spec::CpuDesc& cpu);
 inline constexpr int64_t kRankRows = 128;
+
+// The chosen kernel, then (where `allowed`) those that take what it may be unable to address at a run: a TMA
+// kernel is followed by the best one with strided scales, where there is one, and by the best of the mma
+// family.
+std::vector<spec::KernelSpec> with_fallbacks(const spec::KernelSpec& chosen, const Explanation& explanation,
+                                             bool allowed);
 
 enum class Backend : uint8_t { kBuilt, kNotBuilt };
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "arch/cuda_family.h"
 #include "arch/legal.h"
 #include "gen/kernel_files.h"
 
@@ -65,6 +66,76 @@ Result<std::string> cpu_unit(const KernelSpec& spec, const std::string& name, co
       "static_assert({});\n"
       "SG_CPU_KERNEL({}, \"{}\", {})\n",
       row->header, fill_in(row->check, spec), symbol, name, fill_in(row->instance, spec));
+}
+
+// ---- CUDA ----
+
+std::string cuda_type(num::DType type) {
+  switch (type) {
+    case num::DType::kE4m3:
+      return "kE4m3";
+    case num::DType::kE5m2:
+      return "kE5m2";
+    case num::DType::kInt8:
+      return "kInt8";
+    case num::DType::kBf16:
+      return "kBf16";
+    case num::DType::kF16:
+      return "kF16";
+    case num::DType::kInt32:
+      return "kInt32";
+    default:
+      return "kF32";
+  }
+}
+
+std::string cuda_scale(const std::optional<spec::ScaleSpec>& scale) {
+  if (!scale) {
+    return "kNone";
+  }
+  if (scale->block_k == spec::kAll) {
+    return scale->block_rows == spec::kAll ? "kTensor" : "kRow";
+  }
+  return scale->block_rows == 1 ? "kBlock1" : "kBlock128";
+}
+
+// One GemmConfig (kernels/cuda/gemm_config.cuh) and the family's macro.
+std::string tma_unit(const KernelSpec& s, const std::string& symbol) {
+  const bool pingpong = s.pipeline == Pipeline::kTmaPingPong;
+  const std::string_view header =
+      s.persistent ? "cuda/scaled_gemm_sm90.cuh" : "cuda/scaled_gemm_splitk_sm90.cuh";
+  const std::string_view macro = s.persistent ? "SCALEGEMM_KERNEL_SM90" : "SCALEGEMM_KERNEL_SPLITK_SM90";
+  return fmt::format(
+      "#include \"{}\"\n"
+      "namespace scalegemm::cuda {{\n"
+      "constexpr GemmConfig kConfig = {{\n"
+      "    .a = Type::{}, .b = Type::{}, .d = Type::{}, .scale_a = Scale::{}, .scale_b = Scale::{},\n"
+      "    .tile_x = {}, .tile_y = {}, .consumers = {}, .pingpong = {}, .stages = {},\n"
+      "    .cluster_x = {}, .cluster_y = {}, .promote_k = {}, .carried = {}, .split_k = {},\n"
+      "    .swap_ab = {}, .strided_scales = {}, .fused = {}}};\n"
+      "}}\n"
+      "{}({}, scalegemm::cuda::kConfig)\n",
+      header, cuda_type(*s.a), cuda_type(*s.b), cuda_type(*s.d), cuda_scale(s.a_scale), cuda_scale(s.b_scale),
+      s.tile.m, s.tile.n, pingpong ? 2 : s.warps.m, pingpong, s.stages, s.cluster_m, s.cluster_n,
+      arch::promote_k(s), s.pipeline == Pipeline::kTmaCarried, s.k_slices, s.swap_ab, s.strided_scales,
+      s.fused, macro, symbol);
+}
+
+// One MmaConfig (kernels/cuda/mma_tile.cuh) and the family's macro.
+std::string mma_unit(const KernelSpec& s, const std::string& symbol) {
+  const num::DType via = s.via.value_or(*s.a);
+  // Registers for two blocks a multiprocessor where the tile leaves them.
+  const int blocks = s.tile.m * s.tile.n == 64 * 64 && via != num::DType::kF32 ? 2 : 1;
+  return fmt::format(
+      "#include \"cuda/mma_gemm.cuh\"\n"
+      "namespace scalegemm::cuda {{\n"
+      "constexpr MmaConfig kConfig = {{\n"
+      "    .a = {}, .b = {}, .via = Via::{}, .tile_m = {}, .tile_n = {},\n"
+      "    .warps_m = {}, .warps_n = {}, .warps_k = {}, .stages = {}, .ctas = {}}};\n"
+      "}}\n"
+      "SCALEGEMM_KERNEL_MMA({}, scalegemm::cuda::kConfig)\n",
+      abi_enumerator(*s.a), abi_enumerator(*s.b), cuda_type(via), s.tile.m, s.tile.n, s.warps.m, s.warps.n,
+      s.warps.k, s.stages, blocks, symbol);
 }
 
 // The name in an #include "name" line.
@@ -152,11 +223,15 @@ Result<KernelSource> generate(const KernelSpec& spec) {
   KernelSource source;
   source.name = spec::name(spec);
   source.symbol = spec::symbol_name(spec);
-  if (!spec::is_cpu(spec.target)) {
-    return unsupported("kernel {}: needs a CPU target, as other targets have no generator here; is {}",
+  if (spec::is_cuda(spec.target)) {
+    source.text =
+        spec.pipeline == Pipeline::kMma ? mma_unit(spec, source.symbol) : tma_unit(spec, source.symbol);
+  } else if (spec::is_cpu(spec.target)) {
+    SCALEGEMM_ASSIGN_OR_RETURN(source.text, cpu_unit(spec, source.name, source.symbol));
+  } else {
+    return unsupported("kernel {}: needs a CPU or CUDA target, as others have no generator here; is {}",
                        source.name, spec::target_name(spec.target));
   }
-  SCALEGEMM_ASSIGN_OR_RETURN(source.text, cpu_unit(spec, source.name, source.symbol));
   SCALEGEMM_ASSIGN_OR_RETURN(source.includes, included_files(source.text, kernel_files()));
   source.source_id = hash_source(source);
   return source;

@@ -18,7 +18,8 @@ namespace scalegemm::gen {
 
 struct KernelSource {
   std::string name;    // spec::name of the spec
-  std::string symbol;  // what the unit exports: `extern "C" const SgCpuKernel* symbol(void)`
+  std::string symbol;  // what the unit exports: on CPUs `extern "C" const SgCpuKernel* symbol(void)`, on CUDA
+                       // the entry point and symbol_info (kernels/cuda/abi.h)
   std::string text;    // the unit
   std::vector<base::SourceFile> includes;  // every template it includes, directly or not, ordered by path
   base::Hash128 source_id;                 // over name, text and the paths and contents of the includes

@@ -5,24 +5,41 @@
 #include "store/builtin.h"
 #include "store/cpu_code.h"
 #include "toolchain/host_compiler.h"
+#include "toolchain/nvrtc.h"
 
 namespace scalegemm::runtime {
+
+namespace {
+
+Result<std::unique_ptr<toolchain::Compiler>> find_host() {
+  return toolchain::find_host_compiler();
+}
+Result<std::unique_ptr<toolchain::Compiler>> find_cuda() {
+  return toolchain::find_nvrtc();
+}
+
+}  // namespace
 
 KernelLoader::KernelLoader(std::string cache_dir, Jit jit)
     : jit_(jit),
       store_(cache_dir.empty() ? store::default_folder() : std::move(cache_dir)),
-      compiler_(Status(Code::kNotBuilt, "no compiler was looked for")) {}
+      host_{find_host, {}},
+      nvrtc_{find_cuda, {}} {}
 
-Result<const toolchain::Compiler*> KernelLoader::compiler() {
+Result<const toolchain::Compiler*> KernelLoader::compiler(spec::Target target) {
+  if (!spec::is_cpu(target) && !spec::is_cuda(target)) {
+    return make_error(Code::kNotBuilt, "target {}: this library has no compiler for it",
+                      spec::target_name(target));
+  }
   const std::lock_guard lock(mutex_);
-  if (!looked_for_compiler_) {
-    looked_for_compiler_ = true;
-    compiler_ = toolchain::find_host_compiler();
+  Found& found = spec::is_cpu(target) ? host_ : nvrtc_;
+  if (!found.compiler) {
+    found.compiler.emplace(found.find());
   }
-  if (!compiler_.ok()) {
-    return compiler_.status();
+  if (!found.compiler->ok()) {
+    return found.compiler->status();
   }
-  return compiler_->get();
+  return (*found.compiler)->get();
 }
 
 bool KernelLoader::is_built_in(const gen::KernelSource& source) const {
@@ -30,9 +47,9 @@ bool KernelLoader::is_built_in(const gen::KernelSource& source) const {
 }
 
 Result<base::Hash128> KernelLoader::id(const spec::KernelSpec& spec, const gen::KernelSource& source) {
-  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Compiler* cxx, compiler());
-  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, cxx->flags(spec.target));
-  return gen::kernel_id(source.source_id, cxx->identity(), flags.accepted);
+  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Compiler* c, compiler(spec.target));
+  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, c->flags(spec.target));
+  return gen::kernel_id(source.source_id, c->identity(), flags.accepted);
 }
 
 Result<CpuCode> KernelLoader::load(const spec::KernelSpec& spec) {
@@ -43,48 +60,76 @@ Result<CpuCode> KernelLoader::load(const spec::KernelSpec& spec) {
       return it->second;
     }
   }
+  SCALEGEMM_ASSIGN_OR_RETURN(CpuCode loaded, load_cpu(spec));
+  const std::lock_guard lock(mutex_);
+  return loaded_.emplace(name, std::move(loaded)).first->second;
+}
+
+Result<CpuCode> KernelLoader::load_cpu(const spec::KernelSpec& spec) {
   SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(spec));
-  CpuCode code;
   if (const auto* built_in = store::find_builtin(store::builtin_kernels(), source.source_id)) {
-    code.kernel = built_in->table();
-  } else if (jit_ == Jit::kForbidden) {
-    return make_error(Code::kNotBuilt,
-                      "kernel {} is not built in, and compiling at run time is switched off (jit)", name);
+    return CpuCode{.kernel = built_in->table(), .owner = nullptr};
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const auto bytes, code(spec, source));
+  SCALEGEMM_ASSIGN_OR_RETURN(store::CpuCode loaded, store::CpuCode::load(*bytes, source.symbol, source.name));
+  auto owner = std::make_shared<const store::CpuCode>(std::move(loaded));
+  return CpuCode{.kernel = &owner->kernel(), .owner = owner};
+}
+
+Result<CudaCode> KernelLoader::load(const spec::KernelSpec& spec,
+                                    const std::shared_ptr<const device::cuda::Device>& device) {
+  const std::pair key(spec::name(spec), device->ordinal());
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = on_device_.find(key); it != on_device_.end()) {
+      return it->second;
+    }
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(spec));
+  CudaCode kernel;
+  if (const auto* built_in = store::find_builtin(store::builtin_kernels(), source.source_id)) {
+    SCALEGEMM_ASSIGN_OR_RETURN(
+        kernel, device::cuda::Kernel::load(device, std::string(built_in->cubin()), source.symbol));
   } else {
-    SCALEGEMM_ASSIGN_OR_RETURN(code, compile(spec, source));
+    SCALEGEMM_ASSIGN_OR_RETURN(const auto bytes, code(spec, source));
+    SCALEGEMM_ASSIGN_OR_RETURN(kernel, device::cuda::Kernel::load(device, *bytes, source.symbol));
   }
   const std::lock_guard lock(mutex_);
-  return loaded_.emplace(name, std::move(code)).first->second;
+  return on_device_.emplace(key, std::move(kernel)).first->second;
 }
 
-Result<CpuCode> KernelLoader::build(const spec::KernelSpec& spec) {
+Status KernelLoader::build(const spec::KernelSpec& spec) {
   SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(spec));
-  return compile(spec, source);
+  return code(spec, source).status();
 }
 
-Result<CpuCode> KernelLoader::compile(const spec::KernelSpec& spec, const gen::KernelSource& source) {
-  auto cxx = compiler();
-  if (!cxx.ok()) {
-    return cxx.status().with_context(
+Result<std::shared_ptr<const std::string>> KernelLoader::code(const spec::KernelSpec& spec,
+                                                              const gen::KernelSource& source) {
+  if (jit_ == Jit::kForbidden) {
+    return make_error(Code::kNotBuilt,
+                      "kernel {} is not built in, and compiling at run time is switched off (jit)",
+                      source.name);
+  }
+  const auto found = compiler(spec.target);
+  if (!found.ok()) {
+    return found.status().with_context(
         fmt::format("kernel {} is not built in and must be compiled", source.name));
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const base::Hash128 id, this->id(spec, source));
-  SCALEGEMM_ASSIGN_OR_RETURN(
-      const store::KernelCode stored, store_.get_or_build(id, source.name, [&]() -> Result<std::string> {
-        SCALEGEMM_ASSIGN_OR_RETURN(toolchain::CodeObject object, (*cxx)->compile({.name = source.name,
-                                                                                  .text = source.text,
-                                                                                  .includes = source.includes,
-                                                                                  .target = spec.target}));
-        return std::move(object.bytes);
-      }));
+  SCALEGEMM_ASSIGN_OR_RETURN(store::KernelCode stored,
+                             store_.get_or_build(id, source.name, [&]() -> Result<std::string> {
+                               SCALEGEMM_ASSIGN_OR_RETURN(toolchain::CodeObject object,
+                                                          (*found)->compile({.name = source.name,
+                                                                             .text = source.text,
+                                                                             .includes = source.includes,
+                                                                             .target = spec.target}));
+                               return std::move(object.bytes);
+                             }));
   if (!stored.warning.ok()) {
     const std::lock_guard lock(mutex_);
     cache_warning_ = stored.warning.message();
   }
-  SCALEGEMM_ASSIGN_OR_RETURN(store::CpuCode loaded,
-                             store::CpuCode::load(*stored.bytes, source.symbol, source.name));
-  auto owner = std::make_shared<const store::CpuCode>(std::move(loaded));
-  return CpuCode{.kernel = &owner->kernel(), .owner = owner};
+  return std::move(stored.bytes);
 }
 
 std::string KernelLoader::cache_warning() const {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/panels.h"
-#include "device/cpu/launch.h"
 
 namespace scalegemm::runtime {
 namespace {
@@ -167,8 +166,8 @@ Status check_overlap(const RunArgs& args, const spec::Problem& p) {
 
 }  // namespace
 
-SgCpuGemm describe_cpu(const spec::Problem& p) {
-  SgCpuGemm g{};
+SgGemm describe(const spec::Problem& p) {
+  SgGemm g{};
   g.m = p.m;
   g.n = p.n;
   g.k = p.k;
@@ -192,16 +191,12 @@ SgCpuGemm describe_cpu(const spec::Problem& p) {
   return g;
 }
 
-Plan::Plan(spec::Problem problem, spec::KernelSpec kernel, CpuCode code,
-           std::shared_ptr<base::ThreadPool> pool, int threads)
+Plan::Plan(spec::Problem problem, spec::KernelSpec kernel, std::unique_ptr<const Executable> executable)
     : problem_(problem),
       kernel_(kernel),
       kernel_name_(spec::name(kernel)),
-      code_(std::move(code)),
-      pool_(std::move(pool)),
-      threads_(threads),
-      shape_(describe_cpu(problem)),
-      workspace_bytes_(device::cpu_workspace_bytes(*code_.kernel, shape_, threads)) {}
+      executable_(std::move(executable)),
+      shape_(describe(problem)) {}
 
 Status Plan::check_b(const RunArgs& args) const {
   if (problem_.b_packing == spec::Packing::kRaw) {
@@ -249,9 +244,10 @@ Status Plan::check(const RunArgs& args) const {
       args.d,
       {.name = "d", .type = problem_.d, .batch = problem_.batch, .rows = problem_.m, .cols = problem_.n}));
   SCALEGEMM_RETURN_IF_ERROR(check_overlap(args, problem_));
-  if (args.workspace_bytes < workspace_bytes_ || (args.workspace == nullptr && workspace_bytes_ > 0)) {
+  const uint64_t workspace = workspace_bytes();
+  if (args.workspace_bytes < workspace || (args.workspace == nullptr && workspace > 0)) {
     return invalid_argument("workspace: must have {} bytes (scalegemm_plan_workspace_bytes), got {}",
-                            workspace_bytes_, args.workspace == nullptr ? 0 : args.workspace_bytes);
+                            workspace, args.workspace == nullptr ? 0 : args.workspace_bytes);
   }
   if (reinterpret_cast<uintptr_t>(args.workspace) % kWorkspaceAlign != 0) {
     return invalid_argument("workspace: must be {}-byte aligned, got address ...{:04x}", kWorkspaceAlign,
@@ -260,7 +256,7 @@ Status Plan::check(const RunArgs& args) const {
   return ok_status();
 }
 
-void Plan::bind_b(const RunArgs& args, SgCpuGemm* g) const {
+void Plan::bind_b(const RunArgs& args, SgGemm* g) const {
   if (args.packed_b == nullptr) {
     bind_operand(args.weights.b, &g->b);
     bind_grid(args.weights.scale, &g->b.scale);
@@ -289,9 +285,11 @@ void Plan::bind_b(const RunArgs& args, SgCpuGemm* g) const {
 
 Status Plan::run(const RunArgs& args) const {
   SCALEGEMM_RETURN_IF_ERROR(check(args));
-  SgCpuGemm g = shape_;
+  SgGemm g = shape_;
   bind_operand(args.a, &g.a);
   bind_grid(args.scale_a, &g.a.scale);
+  g.scale_bytes_a = static_cast<int64_t>(args.scale_a.bytes);
+  g.scale_bytes_b = static_cast<int64_t>(args.weights.scale.bytes);
   bind_grid(args.zero_a, &g.a.zero);
   g.a.global_scale = args.global_a;
   bind_b(args, &g);
@@ -309,8 +307,7 @@ Status Plan::run(const RunArgs& args) const {
   g.alpha = args.alpha;
   g.beta = args.beta;
   g.workspace = args.workspace;
-  device::cpu_run(*code_.kernel, g, threads_, *pool_);
-  return ok_status();
+  return executable_->run(g, args.stream);
 }
 
 }  // namespace scalegemm::runtime

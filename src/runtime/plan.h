@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/status.h"
-#include "base/thread_pool.h"
-#include "cpu/abi.h"
+#include "common/gemm.h"
+#include "runtime/executable.h"
 #include "runtime/packed.h"
 #include "runtime/tensor.h"
 #include "spec/kernel_spec.h"
@@ -25,6 +25,7 @@ struct RunArgs {
   const float* global_a = nullptr;
   WeightTensors weights;                   // absent when packed_b is set
   const PackedMatrix* packed_b = nullptr;  // where the problem's B is packed
+  void* stream = nullptr;                  // of a GPU
   Tensor c, bias, d;
   float alpha = 1.0f;
   float beta = 0.0f;
@@ -32,22 +33,15 @@ struct RunArgs {
   uint64_t workspace_bytes = 0;
 };
 
-// Code of a loaded CPU kernel and whatever keeps it mapped.
-struct CpuCode {
-  const SgCpuKernel* kernel = nullptr;
-  std::shared_ptr<const void> owner;  // null for built-in kernels
-};
-
 class Plan {
  public:
-  Plan(spec::Problem problem, spec::KernelSpec kernel, CpuCode code, std::shared_ptr<base::ThreadPool> pool,
-       int threads);
+  Plan(spec::Problem problem, spec::KernelSpec kernel, std::unique_ptr<const Executable> executable);
 
-  // Checks the arguments and computes D. Allocates nothing unless it fails; any number of threads may run
-  // one plan at a time, each with its own workspace.
+  // Checks the arguments and computes D, or enqueues that on a GPU. Allocates nothing unless it fails; any
+  // number of threads may run one plan at a time, each with its own workspace.
   Status run(const RunArgs& args) const;
 
-  uint64_t workspace_bytes() const { return workspace_bytes_; }
+  uint64_t workspace_bytes() const { return executable_->workspace_bytes(); }
   const std::string& kernel_name() const { return kernel_name_; }
   const spec::KernelSpec& kernel() const { return kernel_; }
   const spec::Problem& problem() const { return problem_; }
@@ -55,19 +49,13 @@ class Plan {
  private:
   Status check(const RunArgs& args) const;
   Status check_b(const RunArgs& args) const;
-  void bind_b(const RunArgs& args, SgCpuGemm* gemm) const;
+  void bind_b(const RunArgs& args, SgGemm* gemm) const;
 
   spec::Problem problem_;
   spec::KernelSpec kernel_;
   std::string kernel_name_;
-  CpuCode code_;
-  std::shared_ptr<base::ThreadPool> pool_;
-  int threads_;
-  SgCpuGemm shape_;  // everything that is known before the run
-  uint64_t workspace_bytes_;
+  std::unique_ptr<const Executable> executable_;
+  SgGemm shape_;  // everything that is known before the run
 };
-
-// Sizes, types, blocks and epilogue of a problem as the kernels take them; pointers and strides unset.
-SgCpuGemm describe_cpu(const spec::Problem& problem);
 
 }  // namespace scalegemm::runtime

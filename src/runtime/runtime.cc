@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "device/cpu/launch.h"
 #include "device/cpu/probe.h"
+#include "device/cuda/device.h"
 #include "dispatch/dispatch.h"
 #include "runtime/explain_json.h"
 #include "runtime/kernel_loader.h"
@@ -83,11 +84,31 @@ DeviceInfo cpu_device(const base::CpuInfo& cpu, Target best) {
   return device;
 }
 
-Status unknown_device(const std::string& name) {
-  if (name.starts_with("cuda") || name.starts_with("hip")) {
-    return make_error(Code::kNotBuilt, "device: {}: this library is built for CPUs only; give \"cpu\"", name);
-  }
-  return make_error(Code::kNoDevice, "device: needed \"cpu\", got \"{}\"", name);
+DeviceInfo cuda_device(const device::cuda::Device& gpu) {
+  const device::cuda::Properties& p = gpu.properties();
+  const auto target = gpu.target();
+  DeviceInfo device;
+  device.name = fmt::format("cuda:{}", gpu.ordinal());
+  device.model = p.model;
+  device.target = target ? std::string(spec::target_name(*target)) : "";
+  device.features =
+      fmt::format("compute capability {}.{}, at most {} MHz, driver for CUDA {}.{}", p.major, p.minor,
+                  p.clock_khz / 1000, p.driver_version / 1000, p.driver_version % 1000 / 10);
+  device.cores = p.multiprocessors;
+  device.l2_bytes = p.l2_bytes;
+  device.memory_bytes = p.memory_bytes;
+  return device;
+}
+
+spec::GpuDesc describe_gpu(const device::cuda::Device& gpu, Target target) {
+  const device::cuda::Properties& p = gpu.properties();
+  spec::GpuDesc desc;
+  desc.name = p.model;
+  desc.target = target;
+  desc.multiprocessors = p.multiprocessors;
+  desc.shared_bytes = p.shared_bytes;
+  desc.l2_bytes = static_cast<int64_t>(p.l2_bytes);
+  return desc;
 }
 
 }  // namespace
@@ -102,7 +123,16 @@ struct Runtime::Impl {
   spec::CpuDesc cpu;  // without rates until described
   std::once_flag described;
 
+  std::vector<std::shared_ptr<device::cuda::Device>> gpus;
+  Status no_gpu;  // why there is none
+
   const spec::CpuDesc& describe();
+  // The GPU of that name ("cuda" is the first).
+  Result<std::shared_ptr<device::cuda::Device>> gpu(const std::string& name) const;
+  Result<Target> gpu_target(const device::cuda::Device& device) const;
+  Result<std::unique_ptr<const Executable>> executable(const dispatch::Explanation& explanation,
+                                                       const spec::KernelSpec& kernel,
+                                                       const PlanOptions& options);
   dispatch::Options dispatch_options() const {
     return {.tuned = tuned ? &*tuned : nullptr,
             .strictness = options.strict ? dispatch::Strictness::kStrict : dispatch::Strictness::kLenient};
@@ -112,8 +142,59 @@ struct Runtime::Impl {
   }
   Result<spec::Problem> resolve(const spec::Problem& problem, const PlanOptions& options);
   Result<dispatch::Explanation> candidates(const spec::Problem& problem, const PlanOptions& options);
+  dispatch::Explanation with_warnings(dispatch::Explanation explanation) const;
   Result<spec::KernelSpec> choose(const dispatch::Explanation& explanation, const PlanOptions& options) const;
 };
+
+Result<std::shared_ptr<device::cuda::Device>> Runtime::Impl::gpu(const std::string& name) const {
+  if (name.starts_with("hip")) {
+    return make_error(Code::kNotBuilt, "device: {}: this library is built for CPUs and CUDA", name);
+  }
+  if (!name.starts_with("cuda")) {
+    return make_error(Code::kNoDevice, "device: needed \"cpu\" or \"cuda:0\", got \"{}\"", name);
+  }
+  SCALEGEMM_RETURN_IF_ERROR(no_gpu.with_context("device " + name));
+  for (const auto& device : gpus) {
+    if (name == "cuda" || name == fmt::format("cuda:{}", device->ordinal())) {
+      return device;
+    }
+  }
+  return make_error(Code::kNoDevice, "device: needed cuda:0 to cuda:{}, got \"{}\"", gpus.size() - 1, name);
+}
+
+Result<Target> Runtime::Impl::gpu_target(const device::cuda::Device& device) const {
+  if (const auto target = device.target()) {
+    return *target;
+  }
+  const device::cuda::Properties& p = device.properties();
+  return make_error(
+      Code::kNotBuilt,
+      "device cuda:{}: {} has compute capability {}.{}, and this library has kernels for 8.0 to 9.0",
+      device.ordinal(), p.model, p.major, p.minor);
+}
+
+// On a GPU the chosen kernel, and behind it those that take strides and pointers that TMA cannot address.
+Result<std::unique_ptr<const Executable>> Runtime::Impl::executable(const dispatch::Explanation& e,
+                                                                    const spec::KernelSpec& kernel,
+                                                                    const PlanOptions& o) {
+  if (spec::is_cpu(kernel.target)) {
+    SCALEGEMM_ASSIGN_OR_RETURN(CpuCode code, loader->load(kernel));
+    return std::unique_ptr<const Executable>(
+        std::make_unique<CpuExecutable>(std::move(code), runtime::describe(e.problem), pool, threads(o)));
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const auto device, gpu(o.device));
+  std::vector<CudaCode> kernels;
+  for (const spec::KernelSpec& wanted : dispatch::with_fallbacks(kernel, e, o.kernel.empty())) {
+    auto code = loader->load(wanted, device);
+    if (code.ok()) {
+      kernels.push_back(*std::move(code));
+    } else if (kernels.empty()) {
+      return code
+          .status();  // one to fall back to may be missing: a run that needs it says what is unaddressable
+    }
+  }
+  return std::unique_ptr<const Executable>(std::make_unique<CudaExecutable>(std::move(kernels)));
+}
 
 // Rates are measured at the first choice, once for a machine: the disk keeps them, so that every process
 // chooses the same kernels.
@@ -157,17 +238,25 @@ Result<spec::Problem> Runtime::Impl::resolve(const spec::Problem& problem, const
 
 Result<dispatch::Explanation> Runtime::Impl::candidates(const spec::Problem& problem, const PlanOptions& o) {
   if (o.device != kCpu) {
-    return unknown_device(o.device);
+    SCALEGEMM_ASSIGN_OR_RETURN(const auto device, gpu(o.device));
+    SCALEGEMM_ASSIGN_OR_RETURN(const Target target, gpu_target(*device));
+    SCALEGEMM_ASSIGN_OR_RETURN(dispatch::Explanation out,
+                               dispatch::explain(problem, describe_gpu(*device, target), dispatch_options()));
+    return with_warnings(std::move(out));
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const spec::Problem resolved, resolve(problem, o));
   spec::CpuDesc desc = describe();
   desc.cores = threads(o);
   SCALEGEMM_ASSIGN_OR_RETURN(dispatch::Explanation out,
                              dispatch::explain(resolved, desc, dispatch_options()));
+  return with_warnings(std::move(out));
+}
+
+dispatch::Explanation Runtime::Impl::with_warnings(dispatch::Explanation e) const {
   if (tuned) {
-    out.notes.insert(out.notes.end(), tuned->warnings().begin(), tuned->warnings().end());
+    e.notes.insert(e.notes.end(), tuned->warnings().begin(), tuned->warnings().end());
   }
-  return out;
+  return e;
 }
 
 Result<spec::KernelSpec> Runtime::Impl::choose(const dispatch::Explanation& e, const PlanOptions& o) const {
@@ -183,12 +272,19 @@ Result<spec::KernelSpec> Runtime::Impl::choose(const dispatch::Explanation& e, c
   }
   // Any legal kernel may be asked for, also one that dispatch does not list, such as another K block.
   SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec wanted, spec::parse(o.kernel));
-  if (std::find(targets.begin(), targets.end(), wanted.target) == targets.end()) {
+  bool runs = std::find(targets.begin(), targets.end(), wanted.target) != targets.end();
+  if (o.device != kCpu) {
+    SCALEGEMM_ASSIGN_OR_RETURN(const auto device, gpu(o.device));
+    runs = wanted.target == device->target();
+  }
+  if (!runs) {
     return unsupported("kernel: {} is for {}, which {} does not run", o.kernel,
                        spec::target_name(wanted.target), e.device);
   }
   SCALEGEMM_RETURN_IF_ERROR(arch::legal(wanted));
-  if (const auto decline = arch::cpu_declines(wanted, e.problem)) {
+  const auto decline = spec::is_cpu(wanted.target) ? arch::cpu_declines(wanted, e.problem)
+                                                   : arch::gpu_declines(wanted, e.problem);
+  if (decline) {
     return unsupported("kernel: {}: {}", o.kernel, spec::to_string(*decline));
   }
   return wanted;
@@ -207,6 +303,14 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options) 
   }
   SCALEGEMM_ASSIGN_OR_RETURN(impl->targets, allowed_targets(cpu, cap));
   impl->devices = {cpu_device(cpu, impl->targets.back())};
+  if (auto gpus = device::cuda::Device::all(); gpus.ok()) {
+    impl->gpus = *std::move(gpus);
+    for (const auto& gpu : impl->gpus) {
+      impl->devices.push_back(cuda_device(*gpu));
+    }
+  } else {
+    impl->no_gpu = gpus.status();
+  }
   impl->pool = std::make_shared<base::ThreadPool>(options.threads == 0 ? cpu.logical_cores : options.threads);
   impl->loader =
       std::make_unique<KernelLoader>(options.cache_dir, options.jit ? Jit::kAllowed : Jit::kForbidden);
@@ -247,10 +351,9 @@ Result<Support> Runtime::query(const spec::Problem& problem, const PlanOptions& 
   support.kernel = source.name;
   support.needs_compiler = !impl_->loader->is_built_in(source);
   support.reason = options.kernel.empty() ? "the best of the legal kernels" : "asked for by name";
-  if (!support.needs_compiler) {
-    SCALEGEMM_ASSIGN_OR_RETURN(const CpuCode code, impl_->loader->load(*chosen));
-    support.workspace_bytes =
-        device::cpu_workspace_bytes(*code.kernel, describe_cpu(e.problem), impl_->threads(options));
+  if (!support.needs_compiler && spec::is_cpu(chosen->target)) {
+    SCALEGEMM_ASSIGN_OR_RETURN(const auto executable, impl_->executable(e, *chosen, options));
+    support.workspace_bytes = executable->workspace_bytes();
   }
   return support;
 }
@@ -258,8 +361,8 @@ Result<Support> Runtime::query(const spec::Problem& problem, const PlanOptions& 
 Result<std::unique_ptr<Plan>> Runtime::plan(const spec::Problem& problem, const PlanOptions& options) {
   SCALEGEMM_ASSIGN_OR_RETURN(const dispatch::Explanation e, impl_->candidates(problem, options));
   SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec kernel, impl_->choose(e, options));
-  SCALEGEMM_ASSIGN_OR_RETURN(CpuCode code, impl_->loader->load(kernel));
-  return std::make_unique<Plan>(e.problem, kernel, std::move(code), impl_->pool, impl_->threads(options));
+  SCALEGEMM_ASSIGN_OR_RETURN(auto executable, impl_->executable(e, kernel, options));
+  return std::make_unique<Plan>(e.problem, kernel, std::move(executable));
 }
 
 Result<std::string> Runtime::explain(const spec::Problem& problem, const PlanOptions& options,
@@ -267,7 +370,8 @@ Result<std::string> Runtime::explain(const spec::Problem& problem, const PlanOpt
   std::optional<dispatch::Explanation> e;
   const auto target = spec::parse_target(options.device);
   if (options.device != kCpu && target.ok()) {
-    const auto backend = spec::is_cpu(*target) ? dispatch::Backend::kBuilt : dispatch::Backend::kNotBuilt;
+    const auto backend = spec::is_cpu(*target) || spec::is_cuda(*target) ? dispatch::Backend::kBuilt
+                                                                         : dispatch::Backend::kNotBuilt;
     SCALEGEMM_ASSIGN_OR_RETURN(e, dispatch::explain_target(problem, *target, backend));
   } else {
     SCALEGEMM_ASSIGN_OR_RETURN(e, impl_->candidates(problem, options));
@@ -278,7 +382,8 @@ Result<std::string> Runtime::explain(const spec::Problem& problem, const PlanOpt
 Result<std::unique_ptr<PackedMatrix>> Runtime::pack(const spec::Problem& problem, const PlanOptions& options,
                                                     const WeightTensors& weights) {
   if (options.device != kCpu) {
-    return unknown_device(options.device);
+    SCALEGEMM_RETURN_IF_ERROR(impl_->gpu(options.device).status());
+    return unsupported("pack: the kernels of {} take raw weights (b_packing SCALEGEMM_RAW)", options.device);
   }
   if (problem.b_packing == spec::Packing::kRaw) {
     return invalid_argument(
@@ -314,14 +419,13 @@ Result<std::vector<KernelInfo>> Runtime::kernels(std::string_view filter) {
 
 Status Runtime::build_kernel(std::string_view name, BuildMode mode) {
   SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec kernel, spec::parse(name));
-  if (!spec::is_cpu(kernel.target)) {
-    return make_error(Code::kNotBuilt, "name: {} is for {}, and this library is built for CPUs only", name,
-                      spec::target_name(kernel.target));
-  }
   if (mode == BuildMode::kIfMissing) {
-    return impl_->loader->load(kernel).status();
+    SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(kernel));
+    if (impl_->loader->is_built_in(source)) {
+      return ok_status();
+    }
   }
-  return impl_->loader->build(kernel).status();
+  return impl_->loader->build(kernel);
 }
 
 Result<std::string> Runtime::kernel_source(std::string_view name) const {
@@ -332,7 +436,8 @@ Result<std::string> Runtime::kernel_source(std::string_view name) const {
 
 Result<Ceilings> Runtime::measure_ceilings(std::string_view device_name, int threads) {
   if (device_name != kCpu) {
-    return unknown_device(std::string(device_name));
+    SCALEGEMM_RETURN_IF_ERROR(impl_->gpu(std::string(device_name)).status());
+    return unsupported("ceilings: are measured on the CPU only, not on {}", device_name);
   }
   if (threads < 0) {
     return invalid_argument("threads: must be 0 (the runtime's) or more, got {}", threads);

@@ -1,4 +1,4 @@
-// What dispatch must know about a CPU: filled by src/device/cpu (probe and CPUID) or by a test.
+// What dispatch must know about a device: filled by src/device or by a test.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,16 @@ struct CpuDesc {
   int64_t l1_bytes = 32 << 10;       // data cache of a core
   int64_t l2_bytes = 1 << 20;        // of a core
   int64_t l3_bytes = 16 << 20;       // shared
+};
+
+struct GpuDesc {
+  std::string name;  // the device's model: keys the tuned table
+  Target target = Target::kSm90a;
+  int multiprocessors = 132;
+  int64_t shared_bytes = 232448;  // of a multiprocessor, for CTAs
+  int64_t l2_bytes = 50 << 20;
+  double clock_ghz = 1.5;   // under load
+  double read_gbps = 4000;  // cold reads
 };
 
 }  // namespace scalegemm::spec

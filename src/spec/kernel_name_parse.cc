@@ -161,15 +161,18 @@ Status parse_packed(Reader& in, KernelSpec& spec) {
       "a packed layout that is not the default of the pipeline (pack-raw, pack-k1x32, pack-k4x16)");
 }
 
-Status parse_stages(Reader& in, KernelSpec& spec) {
-  if (in.peek().starts_with("st") && !in.peek().starts_with("streamk")) {
-    const std::optional<int> stages = text::parse_size(in.peek().substr(2), 1);
-    if (!stages) {
-      return in.error("stages as st{number}");
-    }
-    spec.stages = *stages;
-    in.take();
+// A word such as "st4": a prefix and a number of at least `least`.
+Status parse_count(Reader& in, std::string_view prefix, int least, std::string_view needed, int& count) {
+  const std::string_view word = in.peek();
+  if (!word.starts_with(prefix) || word.starts_with("streamk") || word.starts_with("strided")) {
+    return ok_status();
   }
+  const std::optional<int> value = text::parse_size(word.substr(prefix.size()), least);
+  if (!value) {
+    return in.error(needed);
+  }
+  count = *value;
+  in.take();
   return ok_status();
 }
 
@@ -211,17 +214,21 @@ Status parse_options(Reader& in, const text::QuantWord& quant, KernelSpec& spec)
   SCALEGEMM_RETURN_IF_ERROR(parse_scales(in, quant, spec));
   SCALEGEMM_RETURN_IF_ERROR(parse_via(in, spec));
   SCALEGEMM_RETURN_IF_ERROR(parse_packed(in, spec));
-  SCALEGEMM_RETURN_IF_ERROR(parse_stages(in, spec));
+  SCALEGEMM_RETURN_IF_ERROR(parse_count(in, "st", 1, "stages as st{number}", spec.stages));
   SCALEGEMM_RETURN_IF_ERROR(parse_cluster(in, spec));
   parse_optional(in, text::splits(), spec.split_k);
+  SCALEGEMM_RETURN_IF_ERROR(
+      parse_count(in, "ks", 2, "slices of K, at least 2, as ks{number}", spec.k_slices));
   parse_optional(in, text::accuracies(), spec.accuracy);
   spec.swap_ab = in.skip("swapab");
   spec.persistent = in.skip("persistent");
+  spec.fused = in.skip("fused");
+  spec.strided_scales = in.skip("strided");
   SCALEGEMM_RETURN_IF_ERROR(parse_pads(in, spec));
   if (!in.done()) {
     return in.error(
-        "an option in the order aqg, bqg, via-, pack-, st, cl, splitk- or streamk-, accuracy, swapab, "
-        "persistent, pad-, or the target");
+        "an option in the order aqg, bqg, via-, pack-, st, cl, splitk- or streamk-, ks, accuracy, swapab, "
+        "persistent, fused, strided, pad-, or the target");
   }
   return ok_status();
 }

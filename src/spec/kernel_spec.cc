@@ -83,11 +83,16 @@ std::string options(const KernelSpec& spec) {
   if (spec.split_k != SplitK::kNone) {
     text += fmt::format("_{}", to_string(spec.split_k));
   }
+  if (spec.k_slices != 1) {
+    text += fmt::format("_ks{}", spec.k_slices);
+  }
   if (spec.accuracy != Accuracy::kPromoted) {
     text += fmt::format("_{}", to_string(spec.accuracy));
   }
   text += spec.swap_ab ? "_swapab" : "";
   text += spec.persistent ? "_persistent" : "";
+  text += spec.fused ? "_fused" : "";
+  text += spec.strided_scales ? "_strided" : "";
   return text + pad_option(spec.pads);
 }
 
@@ -189,6 +194,7 @@ Status check(const KernelSpec& spec) {
   }
   SCALEGEMM_RETURN_IF_ERROR(check_size("stages", spec.stages, 0));
   SCALEGEMM_RETURN_IF_ERROR(check_size("cluster_m", spec.cluster_m, 1));
+  SCALEGEMM_RETURN_IF_ERROR(check_size("k_slices", spec.k_slices, 1));
   return check_size("cluster_n", spec.cluster_n, 1);
 }
 

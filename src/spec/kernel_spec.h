@@ -31,6 +31,8 @@ enum class Pipeline : uint8_t {
   // NVIDIA
   kTmaCoop = 3,      // TMA producer warp group, consumers share a tile (cooperative)
   kTmaPingPong = 4,  // TMA producer warp group, consumers alternate tiles
+  kTmaCarried = 11,  // tmacoop, promoted, with the next step's products under way while one is promoted
+  kMma = 12,         // warp-level mma.sync, operands widened on their way to shared memory: takes everything
   // AMD, in the words of its field
   kMem = 5,          // memory-bound: deep prefetch, small tile
   kCompV3 = 6,       // register prefetch, single LDS buffer
@@ -116,9 +118,12 @@ struct KernelSpec {
   int cluster_m = 1;  // blocks of a cluster
   int cluster_n = 1;
   SplitK split_k = SplitK::kNone;
+  int k_slices = 1;  // units that share one tile's K; more than 1 exactly where split_k is set and fixed
   Accuracy accuracy = Accuracy::kPromoted;  // what the kernel guarantees at least
   bool swap_ab = false;                     // computes D^T = B^T A^T: small M on the instruction's n
   bool persistent = false;                  // one block a multiprocessor loops over tiles
+  bool fused = false;           // TMA pipelines: beta*C, bias, activation and clamp, not alpha alone
+  bool strided_scales = false;  // TMA pipelines: block scales of any strides, at some cost
   Pads pads;
 
   bool operator==(const KernelSpec&) const = default;

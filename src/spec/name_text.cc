@@ -7,11 +7,18 @@ namespace scalegemm::spec::text {
 namespace {
 
 constexpr Word<Pipeline> kPipelines[] = {
-    {Pipeline::kF32Fma, "f32fma"},           {Pipeline::kI8Dot, "i8dot"},
-    {Pipeline::kBf16Dot, "bf16dot"},         {Pipeline::kTmaCoop, "tmacoop"},
-    {Pipeline::kTmaPingPong, "tmapingpong"}, {Pipeline::kMem, "mem"},
-    {Pipeline::kCompV3, "compv3"},           {Pipeline::kCompV4, "compv4"},
-    {Pipeline::kCompV5, "compv5"},           {Pipeline::kCompAsync, "compasync"},
+    {Pipeline::kF32Fma, "f32fma"},
+    {Pipeline::kI8Dot, "i8dot"},
+    {Pipeline::kBf16Dot, "bf16dot"},
+    {Pipeline::kTmaCoop, "tmacoop"},
+    {Pipeline::kTmaPingPong, "tmapingpong"},
+    {Pipeline::kTmaCarried, "tmacarried"},
+    {Pipeline::kMma, "mma"},
+    {Pipeline::kMem, "mem"},
+    {Pipeline::kCompV3, "compv3"},
+    {Pipeline::kCompV4, "compv4"},
+    {Pipeline::kCompV5, "compv5"},
+    {Pipeline::kCompAsync, "compasync"},
     {Pipeline::kMicroscale, "microscale"},
 };
 constexpr Word<EpilogueKind> kEpilogues[] = {

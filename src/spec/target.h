@@ -17,9 +17,11 @@ enum class Target : uint8_t {
   kAvx512 = 1,      // AVX-512 F, BW, VL, DQ and VNNI (Ice Lake, Zen 4 and later)
   kAvx512Bf16 = 2,  // kAvx512 and AVX512_BF16
   kAvx512Fp16 = 3,  // kAvx512Bf16 and AVX512_FP16
-  kSm90a = 4,       // NVIDIA Hopper
-  kGfx942 = 5,      // AMD CDNA3 (MI300)
-  kGfx950 = 6,      // AMD CDNA4 (MI350)
+  kSm80 = 4,        // NVIDIA Ampere (and 8.6, 8.7, which run its code)
+  kSm89 = 5,        // NVIDIA Ada
+  kSm90a = 6,       // NVIDIA Hopper
+  kGfx942 = 7,      // AMD CDNA3 (MI300)
+  kGfx950 = 8,      // AMD CDNA4 (MI350)
 };
 
 struct TargetName {
@@ -29,11 +31,13 @@ struct TargetName {
   bool is_cpu;
 };
 
-inline constexpr std::array<TargetName, 7> kTargets = {{
+inline constexpr std::array<TargetName, 9> kTargets = {{
     {Target::kX86V3, "x86-64-v3", "x86v3", true},
     {Target::kAvx512, "avx512", "avx512", true},
     {Target::kAvx512Bf16, "avx512bf16", "avx512bf16", true},
     {Target::kAvx512Fp16, "avx512fp16", "avx512fp16", true},
+    {Target::kSm80, "sm_80", "sm80", false},
+    {Target::kSm89, "sm_89", "sm89", false},
     {Target::kSm90a, "sm_90a", "sm90a", false},
     {Target::kGfx942, "gfx942", "gfx942", false},
     {Target::kGfx950, "gfx950", "gfx950", false},
@@ -49,6 +53,10 @@ constexpr std::string_view target_name(Target target) {
 
 constexpr bool is_cpu(Target target) {
   return target_row(target).is_cpu;
+}
+
+constexpr bool is_cuda(Target target) {
+  return target == Target::kSm80 || target == Target::kSm89 || target == Target::kSm90a;
 }
 
 // The target of that name or token. kUnsupported with the known names otherwise.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "base/hash.h"
 
@@ -11,10 +12,14 @@ struct SgCpuKernel;
 namespace scalegemm::store {
 
 struct BuiltinKernel {
-  const char* name;         // of the KernelSpec; for people
-  base::Hash128 source_id;  // gen::KernelSource::source_id: spec, generated source, kernel sources
-  base::Hash128 id;         // source_id with the compiler and flags it was built with
-  const SgCpuKernel* (*table)();
+  const char* name;                  // of the KernelSpec; for people
+  base::Hash128 source_id;           // gen::KernelSource::source_id: spec, generated source, kernel sources
+  base::Hash128 id;                  // source_id with the compiler and flags it was built with
+  const SgCpuKernel* (*table)();     // of a CPU kernel, else null
+  const char* code_begin = nullptr;  // of a CUDA kernel: its cubin
+  const char* code_end = nullptr;
+
+  std::string_view cubin() const { return {code_begin, static_cast<size_t>(code_end - code_begin)}; }
 };
 
 // Every built-in kernel, ordered by source_id. Defined by the generated registry in scalegemm_builtin.

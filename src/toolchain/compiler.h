@@ -24,7 +24,8 @@ enum class CodeKind : uint8_t {
 struct CodeObject {
   CodeKind kind = CodeKind::kSharedObject;
   std::string bytes;
-  std::string log;  // warnings of the compiler, trimmed; usually empty
+  std::string log;    // warnings of the compiler, trimmed; usually empty
+  int registers = 0;  // of a thread, kCubin only
 };
 
 struct CompileJob {

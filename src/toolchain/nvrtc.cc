@@ -62,8 +62,12 @@ struct TargetFlag {
   spec::Target target;
   const char* flag;
 };
-constexpr std::array<TargetFlag, 1> kTargetFlags = {{{spec::Target::kSm90a, "--gpu-architecture=sm_90a"}}};
-constexpr const char* kNeeded = "--std=c++17";
+constexpr std::array<TargetFlag, 3> kTargetFlags = {{{spec::Target::kSm80, "--gpu-architecture=sm_80"},
+                                                     {spec::Target::kSm89, "--gpu-architecture=sm_89"},
+                                                     {spec::Target::kSm90a, "--gpu-architecture=sm_90a"}}};
+constexpr const char* kNeeded = "--std=c++20";
+// Makes the assembler say what a kernel uses; changes no code, so it is part of no id.
+constexpr const char* kVerbose = "--ptxas-options=-v";
 constexpr std::array<const char*, 2> kWished = {"--device-int128", "--no-source-include"};
 
 class Nvrtc final : public Compiler {
@@ -177,10 +181,54 @@ Result<Flags> Nvrtc::probe(spec::Target target) const {
   return flags;
 }
 
+// The number before `unit` in the line of the assembler's report that has it; 0 without one.
+int reported(std::string_view log, std::string_view unit) {
+  int most = 0;
+  for (size_t at = log.find(unit); at != log.npos; at = log.find(unit, at + 1)) {
+    size_t first = at;
+    while (first > 0 && (log[first - 1] == ' ' || (log[first - 1] >= '0' && log[first - 1] <= '9'))) {
+      --first;
+    }
+    most = std::max(most, std::atoi(std::string(log.substr(first, at - first)).c_str()));
+  }
+  return most;
+}
+
+// Why the assembler's report condemns a kernel; empty when it does not.
+std::string complaint(std::string_view log) {
+  const int spilled = std::max(reported(log, "bytes spill stores"), reported(log, "bytes spill loads"));
+  if (spilled > 0) {
+    return fmt::format("it spills {} bytes of registers", spilled);
+  }
+  constexpr std::array<std::pair<const char*, const char*>, 3> kNotes = {{{"C7508", "setmaxnreg is ignored"},
+                                                                          {"C7510", "wgmma is serialised"},
+                                                                          {"C7514", "wgmma is serialised"}}};
+  for (const auto& [note, meaning] : kNotes) {
+    if (log.find(note) != log.npos) {
+      return fmt::format("{} ({})", meaning, note);
+    }
+  }
+  return "";
+}
+
+// What is left of a log without the report.
+std::string without_report(std::string_view log) {
+  std::string rest;
+  while (!log.empty()) {
+    const std::string_view line = log.substr(0, log.find('\n'));
+    if (!line.starts_with("ptxas info") && line.find("bytes stack frame") == line.npos) {
+      rest += std::string(line) + "\n";
+    }
+    log.remove_prefix(std::min(log.size(), line.size() + 1));
+  }
+  return rest;
+}
+
 Result<CodeObject> Nvrtc::compile(const CompileJob& job) const {
   SCALEGEMM_ASSIGN_OR_RETURN(const Flags flags, this->flags(job.target));
   std::vector<std::string> options = flags.accepted;
   options.insert(options.end(), job.extra_flags.begin(), job.extra_flags.end());
+  options.emplace_back(kVerbose);
   SCALEGEMM_ASSIGN_OR_RETURN(Output output, compile_with(job, options));
   if (output.code == kErrorCompilation) {
     return make_error(Code::kCompileFailed, "kernel {}: {} failed:\n{}", job.name, identity_,
@@ -189,7 +237,14 @@ Result<CodeObject> Nvrtc::compile(const CompileJob& job) const {
   if (output.code != kSuccess) {
     return failure("kernel " + job.name, output.code);
   }
-  return CodeObject{CodeKind::kCubin, std::move(output.cubin), trim_log(output.log)};
+  if (const std::string why = complaint(output.log); !why.empty()) {
+    return make_error(Code::kCompileFailed, "kernel {}: {} made code that is not worth running: {}\n{}",
+                      job.name, identity_, why, trim_log(output.log));
+  }
+  return CodeObject{.kind = CodeKind::kCubin,
+                    .bytes = std::move(output.cubin),
+                    .log = trim_log(without_report(output.log)),
+                    .registers = reported(output.log, " registers")};
 }
 
 constexpr std::array<const char*, 2> kFileNames = {"libnvrtc.so.13", "libnvrtc.so.12"};

@@ -1,5 +1,8 @@
 // NVRTC: CUDA C++ -> cubin, by NVIDIA's runtime compilation library. Needs no GPU and no driver.
 //
+// Code that keeps registers in memory, serialises wgmma or ignores setmaxnreg is slow for no visible reason:
+// the assembler's notes of it (spills, C7510, C7514, C7508) fail the compilation.
+//
 // The library is opened at run time; its few functions are declared in nvrtc.cc from the public
 // documentation, so that building scalegemm needs no CUDA toolkit. Headers are passed in memory.
 #pragma once

@@ -64,13 +64,13 @@ TEST(Legal, EveryHopperRuleHasACase) {
   broken([](KernelSpec& s) { s.d = std::nullopt; },
          "fixed fields: needed types, scales and layouts fixed; got any");
   broken([](KernelSpec& s) { s.pipeline = Pipeline::kCompV3; },
-         "pipeline: needed tmacoop or tmapingpong; got compv3");
+         "pipeline: needed tmacoop, tmapingpong, tmacarried or mma; got compv3");
   broken([](KernelSpec& s) { s.a = DType::kE4m3Fnuz; }, "fp8 flavour: needed e4m3 or e5m2");
   broken([](KernelSpec& s) { s.instruction.n = 12; },
          "instruction: needed 64x(8 to 256 by 8)x32; got 64x12x32 for e4m3 x e4m3");
   broken([](KernelSpec& s) { s.instruction.k = 64; }, "got 64x128x64 for e4m3 x e4m3");
   broken([](KernelSpec& s) { s.a = DType::kInt8, s.b = DType::kInt4, s.instruction.k = 32; },
-         "got 64x128x32 for int8 x int4");
+         "instruction: needed e4m3 and e5m2 in any mix, or int8, bf16 or f16 on both sides");
   broken(
       [](KernelSpec& s) {
         s.layouts = Layouts{spec::Layout::kRow, spec::Layout::kRow};
@@ -79,7 +79,7 @@ TEST(Legal, EveryHopperRuleHasACase) {
   broken([](KernelSpec& s) { s.via = DType::kBf16; },
          "widened type: needed none, as the instruction takes both operands; got bf16");
   broken([](KernelSpec& s) { s.b = DType::kE2m1, s.via = DType::kF32; },
-         "instruction: needed operand types that sm_90a multiplies; got 64x128x32 for e4m3 x e2m1 via f32");
+         "as the instruction takes; got e4m3 x e2m1");
   broken([](KernelSpec& s) { s.d = DType::kInt32; }, "type of D: needed f32, f16, bf16");
   broken([](KernelSpec& s) { s.tile.m = 64; }, "tile: needed multiples of warps x instruction = 128x128x32");
   broken([](KernelSpec& s) { s.a_scale->block_k = 16; },
@@ -102,6 +102,8 @@ TEST(Legal, FastAccumulationHalvesTheRegisters) {
   s.stages = 4;
   EXPECT_EQ(accumulator_registers(s), 256);
   s.accuracy = spec::Accuracy::kFast;
+  EXPECT_EQ(accumulator_registers(s), 256) << "block scales are promoted whatever was asked";
+  s.a_scale->block_k = s.b_scale->block_k = s.b_scale->block_rows = spec::kAll;
   EXPECT_EQ(accumulator_registers(s), 128);
   EXPECT_FALSE(illegal(s)) << to_string(*illegal(s));
   EXPECT_EQ(stage_bytes(s), 4 * (128 + 256) * 128);
@@ -144,10 +146,12 @@ TEST(Legal, LdsLimitsAreThoseOfTheTarget) {
 
 // The schemes of the design on every GPU target: what has a kernel, what has none, and why.
 TEST(GpuCandidates, EverySchemeHasAnAnswer) {
-  // Only f32 x f32 has no instruction on sm_90a (tf32 would round); AMD has one.
-  const std::map<Target, std::set<std::string_view>> without = {
-      {Target::kSm90a, {"none:a=f32"}}, {Target::kGfx942, {}}, {Target::kGfx950, {}}};
-  for (Target target : {Target::kSm90a, Target::kGfx942, Target::kGfx950}) {
+  const std::map<Target, std::set<std::string_view>> without = {{Target::kSm80, {}},
+                                                                {Target::kSm89, {}},
+                                                                {Target::kSm90a, {}},
+                                                                {Target::kGfx942, {}},
+                                                                {Target::kGfx950, {}}};
+  for (const auto& [target, expected] : without) {
     std::set<std::string_view> none;
     for (const spec::SchemeInfo& row : spec::known_schemes()) {
       const Problem p = problem_of(row.text);
@@ -170,7 +174,7 @@ TEST(GpuCandidates, EverySchemeHasAnAnswer) {
         none.insert(row.text);
       }
     }
-    EXPECT_EQ(none, without.at(target)) << spec::target_name(target);
+    EXPECT_EQ(none, expected) << spec::target_name(target);
   }
 }
 
@@ -178,7 +182,7 @@ TEST(GpuCandidates, CarryTheProblem) {
   const Problem p = problem_of("abquant:bn=128");
   int legal_count = 0;
   for (const KernelSpec& s : gpu_candidates(Target::kSm90a, p)) {
-    if (illegal(s)) {
+    if (illegal(s) || s.pipeline == Pipeline::kMma) {
       continue;
     }
     ++legal_count;
@@ -197,17 +201,33 @@ TEST(GpuCandidates, CarryTheProblem) {
     EXPECT_EQ(gpu_declines(fast, p)->rule, "accuracy");
     KernelSpec unmasked = s;
     unmasked.pads = {false, false, false};
+    EXPECT_EQ(illegal(unmasked)->rule, "kernel template");
     other = p;
-    other.m = other.n = other.k = 12288;
-    EXPECT_FALSE(gpu_declines(unmasked, other));
-    other.n = 12287;
-    EXPECT_EQ(gpu_declines(unmasked, other)->rule, "edges that are not masked");
+    other.k = 128;
+    EXPECT_EQ(gpu_declines(s, other)->rule, "K");
+    other = p;
+    other.epilogue.activation = spec::Activation::kRelu;
+    EXPECT_EQ(gpu_declines(s, other)->rule, "epilogue");
   }
   EXPECT_GE(legal_count, 5);
 }
 
+// The mma family takes every problem, in every layout and with every epilogue.
+TEST(GpuCandidates, TheMmaFamilyTakesEverything) {
+  for (const spec::SchemeInfo& row : spec::known_schemes()) {
+    for (const char* layout : {"rcr", "rrr", "crr", "ccr"}) {
+      Problem p = problem_of(row.text, layout);
+      p.epilogue.activation = spec::Activation::kSilu;
+      int takers = 0;
+      for (const KernelSpec& s : gpu_candidates(Target::kSm89, p)) {
+        takers += illegal(s) || gpu_declines(s, p) ? 0 : 1;
+      }
+      EXPECT_GE(takers, 2) << row.text << ' ' << layout;
+    }
+  }
+}
+
 TEST(GpuCandidates, NothingFitsAnEmptyTable) {
-  EXPECT_TRUE(gpu_candidates(Target::kSm90a, problem_of("none:a=f32")).empty());
   EXPECT_TRUE(gpu_candidates(Target::kX86V3, problem_of("none")).empty());
 }
 

@@ -243,7 +243,7 @@ TEST(Dispatch, UnusableTunedRowsAreNotedOrRefused) {
 }
 
 TEST(ExplainTarget, GpusWithoutADevice) {
-  for (Target target : {Target::kSm90a, Target::kGfx942, Target::kGfx950}) {
+  for (Target target : {Target::kGfx942, Target::kGfx950}) {
     const Result<Explanation> e = explain_target(problem_of("mxfp4", 128), target, Backend::kNotBuilt);
     ASSERT_TRUE(e.ok());
     ASSERT_FALSE(e->candidates.empty()) << to_text(*e);
@@ -256,12 +256,34 @@ TEST(ExplainTarget, GpusWithoutADevice) {
               std::string::npos);
     EXPECT_EQ(explain_target(problem_of("mxfp4", 128), target, Backend::kBuilt)->notes.size(), 1u);
   }
-  const Result<Explanation> none =
-      explain_target(problem_of("none:a=f32", 8), Target::kSm90a, Backend::kNotBuilt);
-  ASSERT_TRUE(none.ok());
-  EXPECT_TRUE(none->candidates.empty());
-  ASSERT_EQ(none->declines.size(), 1u);
-  EXPECT_EQ(none->declines[0].got, "f32 x f32");
+}
+
+TEST(ExplainTarget, CudaTimesAreNominalAndOneFamilyIsDeclinedOnce) {
+  const Result<Explanation> e = explain_target(problem_of("mxfp4", 128), Target::kSm90a, Backend::kBuilt);
+  ASSERT_TRUE(e.ok());
+  ASSERT_EQ(e->declines.size(), 1u) << to_text(*e);
+  EXPECT_EQ(e->declines[0].rule, "instruction");
+  ASSERT_FALSE(e->candidates.empty());
+  for (const Candidate& c : e->candidates) {
+    ASSERT_TRUE(c.cost);
+    EXPECT_GT(c.cost->total_us, 0);
+    EXPECT_EQ(c.spec.pipeline, spec::Pipeline::kMma);
+  }
+  EXPECT_EQ(e->notes.size(), 1u);
+}
+
+// What a TMA kernel may be unable to address at a run is taken by the kernels behind it.
+TEST(WithFallbacks, StridedScalesThenMma) {
+  const Result<Explanation> e = explain(problem_of("abquant:bn=128", 512), spec::GpuDesc{}, {});
+  ASSERT_TRUE(e.ok()) << e.status().message();
+  const spec::KernelSpec& best = e->candidates[0].spec;
+  ASSERT_NE(best.pipeline, spec::Pipeline::kMma);
+  const auto kernels = with_fallbacks(best, *e, true);
+  ASSERT_EQ(kernels.size(), best.strided_scales ? 2u : 3u);
+  EXPECT_EQ(kernels.front(), best);
+  EXPECT_TRUE(kernels[kernels.size() - 2].strided_scales);
+  EXPECT_EQ(kernels.back().pipeline, spec::Pipeline::kMma);
+  EXPECT_EQ(with_fallbacks(best, *e, false).size(), 1u);
 }
 
 TEST(ExplainTarget, SmallMPrefersSmallTiles) {

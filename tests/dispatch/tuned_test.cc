@@ -95,7 +95,7 @@ TEST(TunedTable, RefusesWhatIsNoTable) {
       {std::string(kHeader) + "a,b\n", "line 2: needed 8 fields; given \"a,b\""},
       {std::string(kHeader) + ",,,,,,,,\n", "line 2: needed 8 fields"},
       {std::string(kHeader) + ",,,,,,,\n", "line 2: needed a target"},
-      {std::string(kHeader) + "sm_80,d,p,16,1,1,k,1\n", "line 2: needed a target (x86-64-v3"},
+      {std::string(kHeader) + "sm_75,d,p,16,1,1,k,1\n", "line 2: needed a target (x86-64-v3"},
       {std::string(kHeader) + "avx512,d,p,17,1,1,k,1\n", "needed an m_bucket (a power of two up to 8192)"},
       {std::string(kHeader) + "avx512,d,p,16384,1,1,k,1\n", "needed an m_bucket"},
       {std::string(kHeader) + "avx512,d,p,-1,1,1,k,1\n", "needed an m_bucket"},

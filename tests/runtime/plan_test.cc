@@ -333,7 +333,8 @@ TEST_F(PlanTest, PackedWeightsMustBeThePlansOwnKind) {
 
 TEST_F(PlanTest, DevicesAndKernelsThatDoNotExist) {
   const auto code = [&](PlanOptions options) { return runtime_->plan(problem(), options).status().code(); };
-  EXPECT_EQ(code({.device = "cuda:0"}), Code::kNotBuilt);
+  EXPECT_EQ(code({.device = "hip:0"}), Code::kNotBuilt);
+  EXPECT_EQ(code({.device = "cuda:999"}), Code::kNoDevice);
   EXPECT_EQ(code({.device = "tpu"}), Code::kNoDevice);
   EXPECT_EQ(code({.device = "cpu", .kernel = "gemm_nonsense"}), Code::kInvalidArgument);
   // A kernel for another type of B exists and declines with its rule.

@@ -51,13 +51,14 @@ TEST(KernelName, GpuExample) {
   s.stages = 4;
   s.cluster_m = 2;
   s.split_k = SplitK::kCluster;
+  s.k_slices = 4;
   s.accuracy = Accuracy::kFast;
-  s.swap_ab = s.persistent = true;
+  s.swap_ab = s.persistent = s.fused = s.strided_scales = true;
   s.pads = {true, true, false};
-  EXPECT_EQ(
-      name(s),
-      "gemm_abquant_e4m3-e4m3-bf16_rcr_tmapingpong_tma_default_128x256x128_2x1x1_64x256x32_aqg1x1x128_"
-      "bqg1x128x128-f16-zint8-global_via-e5m2_st4_cl2x1_splitk-cluster_fast_swapab_persistent_pad-mn_sm90a");
+  EXPECT_EQ(name(s),
+            "gemm_abquant_e4m3-e4m3-bf16_rcr_tmapingpong_tma_default_128x256x128_2x1x1_64x256x32_aqg1x1x128_"
+            "bqg1x128x128-f16-zint8-global_via-e5m2_st4_cl2x1_splitk-cluster_ks4_fast_swapab_persistent_"
+            "fused_strided_pad-mn_sm90a");
   const Result<KernelSpec> parsed = parse(name(s));
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
   EXPECT_EQ(*parsed, s);
@@ -141,6 +142,9 @@ TEST(KernelName, EveryFieldChangesTheName) {
   with([](KernelSpec& s) { s.accuracy = Accuracy::kExact; });
   with([](KernelSpec& s) { s.swap_ab = true; });
   with([](KernelSpec& s) { s.persistent = true; });
+  with([](KernelSpec& s) { s.fused = true; });
+  with([](KernelSpec& s) { s.strided_scales = true; });
+  with([](KernelSpec& s) { s.k_slices = 3; });
   with([](KernelSpec& s) { s.pads.n = false; });
   std::set<std::string> names = {name(base)};
   for (const KernelSpec& s : changed) {
@@ -294,7 +298,8 @@ TEST(KernelName, TheDocumentHoldsEveryWord) {
   std::stringstream text;
   text << file.rdbuf();
   ASSERT_NE(text.str().find(name(cpu_e2m1()).substr(0, 23)), std::string::npos) << "an example of a CPU name";
-  std::set<std::string> words = {"swapab", "persistent", "pad-", "via-", "pack-", "aqg", "bqg1x"};
+  std::set<std::string> words = {"swapab", "persistent", "fused", "strided", "ks",
+                                 "pad-",   "via-",       "pack-", "aqg",     "bqg1x"};
   testing::RandomSpec random(1);
   for (int i = 0; i < 2000; ++i) {
     const KernelSpec s = random.spec();
@@ -322,11 +327,12 @@ TEST(Target, NamesAndTokens) {
     texts.insert(row.token);
   }
   EXPECT_EQ(texts.size(), kTargets.size());
-  const Result<Target> unknown = parse_target("sm_80");
+  const Result<Target> unknown = parse_target("sm_75");
   EXPECT_EQ(unknown.status().code(), Code::kUnsupported);
   EXPECT_EQ(unknown.status().message(),
-            "target: needed one of x86-64-v3, avx512, avx512bf16, avx512fp16, sm_90a, gfx942, gfx950; given "
-            "\"sm_80\"");
+            "target: needed one of x86-64-v3, avx512, avx512bf16, avx512fp16, sm_80, sm_89, sm_90a, gfx942, "
+            "gfx950; given "
+            "\"sm_75\"");
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ std::shared_ptr<harness::CaseData> load(const Options& options) {
   return data;
 }
 
-Matrix output_of(const harness::Instance& instance) {
+Matrix output_of(harness::Instance& instance) {
   const harness::Case& c = instance.data().c;
   const std::vector<uint8_t> bytes = instance.output();
   Matrix d;

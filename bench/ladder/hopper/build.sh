@@ -2,7 +2,7 @@
 # Builds the ladder into build/hopper (from anywhere), all translation units at once. Needs nvcc 13; links the static CUDA runtime.
 # Prints every kernel that spills or whose wgmma the compiler serialised (notes C7508, C7510, C7514).
 set -e
-here=$(cd "$(dirname "$0")" && pwd); root=$(cd "$here/../../.." && pwd); out=$root/build/hopper; kernels=$root/kernels/cuda
+here=$(cd "$(dirname "$0")" && pwd); root=$(cd "$here/../../.." && pwd); out=$root/build/hopper; kernels=$root/kernels
 mkdir -p "$out"
 for source in "$here"/*.cu; do
     name=$(basename "$source" .cu)

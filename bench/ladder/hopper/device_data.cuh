@@ -5,7 +5,7 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-#include "gemm_config.cuh"
+#include "cuda/gemm_config.cuh"
 
 namespace ladder {
 using namespace scalegemm::cuda;

@@ -118,7 +118,7 @@ struct Operand {
   }
   void fill_exact_values(unsigned seed) { fill_exact<<<view.rows, 256>>>(view, seed); }
   void release() { codes.release(), scales.release(); }
-  ScaleView scale_view() const { return {view.scales, view.stride_row, view.stride_k}; }
+  SgTmaScale scale_view() const { return {view.scales, view.stride_row, view.stride_k}; }
   unsigned scale_blocks() const { return view.group_rows ? (view.k + view.group_k - 1) / view.group_k : 1; }
 };
 
@@ -175,7 +175,7 @@ TensorMap encode_output(void* d, const Problem& p, size_t ldd, unsigned element)
 struct Launch {
   const Instance* instance;
   TensorMap map_a, map_b, map_d;
-  GemmParams params;
+  SgTmaGemm params{};
   cudaLaunchConfig_t config{};
   unsigned cluster = 1;
 
@@ -187,14 +187,11 @@ struct Launch {
                    box_b = c.swap_ab ? c.tile_x : c.tile_y / c.cluster_x;
     map_a = encode(set.a.view, box_a), map_b = encode(set.b.view, box_b),
     map_d = encode_output(set.d.data(), p, set.ldd, bytes_of(c.d));
-    params = {p.m,
-              p.n,
-              p.k,
-              raster,
-              std::max(set.a.scale_blocks(), set.b.scale_blocks()),
-              set.a.scale_view(),
-              set.b.scale_view(),
-              {set.d.data(), set.ldd, p.m, p.n, set.ldd * bytes_of(c.d) % 16 == 0}};
+    params.m = p.m, params.n = p.n, params.k = p.k, params.raster = raster;
+    params.scale_blocks = std::max(set.a.scale_blocks(), set.b.scale_blocks());
+    params.scale_a = set.a.scale_view(), params.scale_b = set.b.scale_view();
+    params.d = {set.d.data(), set.ldd, p.m, p.n, set.ldd * bytes_of(c.d) % 16 == 0};
+    params.epilogue.alpha = 1;
     if (narrow) {
       cluster = c.split_k;
       config.gridDim = dim3(ceil_div(c.swap_ab ? p.n : p.m, c.tile_x) * c.split_k,
@@ -213,7 +210,7 @@ struct Launch {
     attribute.id = cudaLaunchAttributeClusterDimension, attribute.val.clusterDim = {cluster, 1, 1};
     launch.attrs = &attribute, launch.numAttrs = cluster > 1, launch.stream = stream;
     void* arguments[] = {const_cast<TensorMap*>(&map_a), const_cast<TensorMap*>(&map_b),
-                         const_cast<TensorMap*>(&map_d), const_cast<GemmParams*>(&params)};
+                         const_cast<TensorMap*>(&map_d), const_cast<SgTmaGemm*>(&params)};
     return cudaLaunchKernelExC(&launch, instance->function, arguments);
   }
 };

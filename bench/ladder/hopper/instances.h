@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "scaled_gemm_splitk_sm90.cuh"
+#include "cuda/scaled_gemm_splitk_sm90.cuh"
 
 namespace ladder {
 

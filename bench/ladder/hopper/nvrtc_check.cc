@@ -1,7 +1,7 @@
-// Compiles a few kernels the way the library does at run time: NVRTC, the files of kernels/cuda as in-memory
-// headers, no include path.
+// Compiles a few kernels the way the library does at run time: NVRTC, the files of kernels/cuda and
+// kernels/common as in-memory headers, no include path.
 //   g++ -std=c++20 -I/usr/local/cuda/include nvrtc_check.cc -o nvrtc_check -L/usr/local/cuda/lib64 -lnvrtc &&
-//   ./nvrtc_check ../../../kernels/cuda
+//   ./nvrtc_check ../../../kernels
 // Prints seconds and cubin bytes a kernel; fails on any compiler note about wgmma or setmaxnreg.
 #include <nvrtc.h>
 
@@ -16,17 +16,19 @@
 
 int main(int argc, char** argv) {
   std::vector<std::string> names, texts;
-  for (const auto& entry : std::filesystem::directory_iterator(argc > 1 ? argv[1] : "."))
-    if (entry.path().extension() == ".cuh") {
+  const std::filesystem::path kernels_folder = argc > 1 ? argv[1] : ".";
+  for (const char* folder : {"cuda", "common"})
+    for (const auto& entry : std::filesystem::directory_iterator(kernels_folder / folder)) {
       std::ostringstream text;
       text << std::ifstream(entry.path()).rdbuf();
-      names.push_back(entry.path().filename()), texts.push_back(text.str());
+      names.push_back(std::string(folder) + "/" + entry.path().filename().string());
+      texts.push_back(text.str());
     }
   std::vector<const char*> name_pointers, text_pointers;
   for (size_t i = 0; i < names.size(); ++i)
     name_pointers.push_back(names[i].c_str()), text_pointers.push_back(texts[i].c_str());
   const std::string head =
-      "#include \"scaled_gemm_splitk_sm90.cuh\"\nusing namespace scalegemm::cuda;\nconstexpr GemmConfig "
+      "#include \"cuda/scaled_gemm_splitk_sm90.cuh\"\nusing namespace scalegemm::cuda;\nconstexpr GemmConfig "
       "kConfig{";
   const std::string kernels[][2] = {
       {".scale_a = Scale::kRow, .scale_b = Scale::kRow, .tile_y = 176, .pingpong = true, .stages = 5",

@@ -1,0 +1,313 @@
+// Quantisers of activations: f32, bf16 or f16 rows to e4m3, e5m2, int8 or e2m1 codes, with one scale a row,
+// or for each `group` elements of K; f32 or e8m0 scales. Bit-identical to src/quant.
+//
+//   amax over the group, as an integer maximum of |bits|: NaN and infinity lie beyond the finite numbers
+//   f32 scale   s = amax / largest, rounded; 1 for zeros; the smallest f32 where that rounds to 0
+//   e8m0 scale  the power of two of docs/numerics.md, by the rounding mode
+//   code        x / s, one correctly rounded f32 division, then rounded to the code type, saturating
+//   a group with a NaN or an infinity: scale NaN, codes 0
+//
+// A thread owns 16 neighbouring elements: 16-byte loads, one 16-byte store (e2m1: 8). Groups: group / 16
+// lanes share one and reduce by shuffles; lanes are dealt out over rows and groups, so all of a warp works at
+// any K. Rows: warps_per_row warps share one; a thread keeps its first 4 x 16 elements in registers and reads
+// those beyond (K > 16,384 with 8 warps) again, from L2. Budget: 2 to 4 bytes in, 1 out: 4 TB/s leave 20
+// lane-instructions an element at 132 SMs and 1.6 GHz. The division is 5 (division by s, see below; e8m0: 1),
+// conversion and the rest about 8. 32 bytes in flight a thread at 40 to 64 registers: 40 KB a multiprocessor.
+// Limits: rows * ceil(k / group) * (group / 16) < 2^32; group 16, 32, 64, 128 or 256; k even for e2m1.
+#pragma once
+#include "cuda/finish.cuh"
+#include "cuda/quantize_abi.h"
+
+namespace scalegemm::cuda {
+
+struct QuantizeConfig {
+  SgDType source = SG_BF16, codes = SG_E4M3;
+  u32 group = 128;        // 0: a row
+  bool e8m0 = false;      // scales; else f32
+  u32 warps_per_row = 8;  // 1, 2, 4 or 8, where group is 0
+
+  SG_CONSTEXPR u32 rows_per_cta() const { return 8 / warps_per_row; }
+};
+
+constexpr u32 kQuantizeThreads = 256;
+constexpr u32 kPerThread = 16;  // elements
+
+// What the formulas need to know of a code type: its largest value, as a number and as (1 + fraction / 2^23)
+// 2^exponent, and the mantissa bits that the "even" mode rounds to (integers: their exponent).
+struct CodeType {
+  float largest;
+  i32 exponent;
+  u32 fraction;
+  u32 mantissa_bits;
+};
+SG_CONSTEXPR CodeType code_type(SgDType t) {
+  return t == SG_E4M3   ? CodeType{448.0f, 8, 0x600000, 3}
+         : t == SG_E5M2 ? CodeType{57344.0f, 15, 0x600000, 2}
+         : t == SG_E2M1 ? CodeType{6.0f, 2, 0x400000, 1}
+                        : CodeType{127.0f, 6, 0x7e0000, 6};
+}
+
+constexpr u32 kInfinityBits = 0x7f800000u;
+
+// The e8m0 code of a group whose largest magnitude, finite and not 0, has these bits.
+template <SgDType kCodes>
+SG_DEVICE u32 power_code(u32 amax, u32 rounding) {
+  constexpr CodeType kType = code_type(kCodes);
+  i32 exponent = static_cast<i32>(amax >> 23) - 127;
+  u32 fraction = amax & 0x7fffffu;
+  if (amax < 0x800000u) {  // subnormal: shift its first one to where the hidden one is
+    const i32 shift = __clz(static_cast<i32>(amax)) - 8;
+    exponent = -126 - shift, fraction = amax << shift & 0x7fffffu;
+  }
+  const bool up = (rounding == 2 && fraction > kType.fraction) ||
+                  (rounding == 1 && fraction >= 0x800000u - (0x800000u >> (kType.mantissa_bits + 1)));
+  const i32 code = exponent - kType.exponent + (up ? 1 : 0) + 127;
+  return static_cast<u32>(code < 0 ? 0 : code > 254 ? 254 : code);
+}
+
+// Division by the scale of one group.
+template <SgDType kCodes, bool kE8m0>
+struct GroupScale {
+  u32 code;       // as stored
+  float s, r;     // the scale, its reciprocal rounded to nearest
+  bool poisoned;  // scale NaN, codes 0
+  bool plain;     // s is far from the ends of f32
+
+  SG_DEVICE GroupScale(u32 amax, u32 rounding) {
+    constexpr CodeType kType = code_type(kCodes);
+    poisoned = amax >= kInfinityBits, plain = true;
+    if constexpr (kE8m0) {
+      code = poisoned ? 255 : amax == 0 ? 127 : power_code<kCodes>(amax, rounding);
+      s = 0, r = __uint_as_float(code == 254 ? 0x400000u : (254 - code) << 23);  // 2^(127 - code)
+    } else {
+      const float quotient = __fdiv_rn(__uint_as_float(amax), kType.largest);
+      s = amax == 0 ? 1.0f : quotient == 0.0f ? __uint_as_float(1) : quotient;
+      code = poisoned ? kQuietNan : __float_as_uint(s);
+      plain = s > 0x1p-80f && s < 0x1p80f;
+      r = __frcp_rn(s);
+    }
+  }
+  // x / s, correctly rounded. Powers of two: one exact multiplication. Else two steps from x * r, the first
+  // to within an ulp, the second, by Markstein's theorem, to the rounded quotient; remainders are exact for
+  // every x whose code is not 0. They lose the sign of a zero, which is put back.
+  SG_DEVICE float divide(float x) const {
+    if constexpr (kE8m0)
+      return __fmul_rn(x, r);
+    if (!plain)
+      return __fdiv_rn(x, s);
+    const float q0 = __fmul_rn(x, r), q1 = __fmaf_rn(__fmaf_rn(-q0, s, x), r, q0);
+    const float q = __fmaf_rn(__fmaf_rn(-q1, s, x), r, q1);
+    return __uint_as_float((__float_as_uint(q) & 0x7fffffffu) | (__float_as_uint(x) & 0x80000000u));
+  }
+};
+
+// 16 elements of a row, of which `count` exist (the others are 0), as they are in memory.
+template <SgDType kSource>
+struct SourceUnit {
+  static constexpr u32 kBytes = storage_bytes(kSource), kWords = kPerThread * kBytes / 4;
+  u32 words[kWords];
+
+  SG_DEVICE void load(const u8* p, u32 count, bool aligned) {
+#pragma unroll
+    for (u32 i = 0; i < kWords; ++i)
+      words[i] = 0;
+    if (aligned && count == kPerThread) {
+#pragma unroll
+      for (u32 i = 0; i < kWords; i += 4) {
+        const U32x4 v = reinterpret_cast<const U32x4*>(p)[i / 4];
+        words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
+      }
+    } else {
+#pragma unroll
+      for (u32 i = 0; i < kPerThread; ++i)
+        if (i < count)
+          words[i * kBytes / 4] |= load_code(p + i * kBytes, kBytes) << (i * kBytes % 4 * 8);
+    }
+  }
+  SG_DEVICE float value(u32 i) const {
+    return decode_number(kBytes == 4 ? words[i] : words[i / 2] >> (i % 2 * 16) & 0xffff, kSource);
+  }
+  SG_DEVICE u32 amax() const {
+    u32 largest = 0;
+#pragma unroll
+    for (u32 i = 0; i < kPerThread; ++i)
+      largest = max_of(largest, __float_as_uint(value(i)) & 0x7fffffffu);
+    return largest;
+  }
+};
+
+// Four numbers to codes: a word (e2m1: its low half).
+template <SgDType kCodes>
+SG_DEVICE u32 encode_four(const float (&q)[4]) {
+  if constexpr (kCodes == SG_E4M3 || kCodes == SG_E5M2)
+    return pack_float8<kCodes == SG_E4M3>(q[0], q[1]) | pack_float8<kCodes == SG_E4M3>(q[2], q[3]) << 16;
+  u32 word = 0;
+#pragma unroll
+  for (u32 i = 0; i < 4; ++i) {
+    if constexpr (kCodes == SG_INT8) {
+      const i32 v = __float2int_rn(q[i] < -127.0f ? -127.0f : q[i] > 127.0f ? 127.0f : q[i]);
+      word |= (static_cast<u32>(v) & 0xff) << (8 * i);
+    } else if constexpr (kCodes == SG_E2M1) {
+      const u32 code = encode_float8<1, 1, false>(q[i], 6.0f);
+      word |= ((code & 7) | (code >> 4 & 8)) << (4 * i);
+    }
+  }
+  return word;
+}
+
+template <SgDType kSource, SgDType kCodes, bool kE8m0>
+SG_DEVICE void store_codes(u8* to, const SourceUnit<kSource>& unit, u32 count,
+                           const GroupScale<kCodes, kE8m0>& scale) {
+  constexpr u32 kBits = kCodes == SG_E2M1 ? 4 : 8, kWords = kPerThread * kBits / 32;
+  u32 words[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (u32 i = 0; i < kPerThread; i += 4) {
+    float q[4];
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j)
+      q[j] = scale.poisoned ? 0.0f : scale.divide(unit.value(i + j));
+    words[i * kBits / 32] |= encode_four<kCodes>(q) << (i * kBits % 32);
+  }
+  const u32 bytes = count * kBits / 8;
+  if (count == kPerThread && reinterpret_cast<u64>(to) % (4 * kWords) == 0) {
+    if constexpr (kWords == 4)
+      store_global_16(to, {words[0], words[1], words[2], words[3]});
+    else
+      *reinterpret_cast<u64*>(to) = words[0] | static_cast<u64>(words[1]) << 32;
+    return;
+  }
+#pragma unroll
+  for (u32 i = 0; i < 4 * kWords; ++i)
+    if (i < bytes)
+      to[i] = static_cast<u8>(words[i / 4] >> (i % 4 * 8));
+}
+
+template <bool kE8m0>
+SG_DEVICE void store_scale(const SgQuantize& p, u32 row, u32 block, u32 code) {
+  const i64 at = row * p.scale_stride_row + block * p.scale_stride_k;
+  if constexpr (kE8m0)
+    static_cast<u8*>(p.scales)[at] = static_cast<u8>(code);
+  else
+    static_cast<u32*>(p.scales)[at] = code;
+}
+
+// Where the kernels find a row's elements and codes.
+template <QuantizeConfig c>
+struct QuantizeRows {
+  const SgQuantize& p;
+  bool aligned;
+  SG_DEVICE explicit QuantizeRows(const SgQuantize& params) : p(params) {
+    const u64 bits = reinterpret_cast<u64>(p.source) | static_cast<u64>(p.source_stride * kBytes);
+    aligned = bits % 16 == 0;
+  }
+  static constexpr u32 kBytes = storage_bytes(c.source);
+  SG_DEVICE const u8* source(u32 row, u32 k) const {
+    return static_cast<const u8*>(p.source) + (row * p.source_stride + k) * static_cast<i64>(kBytes);
+  }
+  SG_DEVICE u8* codes(u32 row, u32 k) const {
+    return static_cast<u8*>(p.codes) + row * p.code_stride + (c.codes == SG_E2M1 ? k / 2 : k);
+  }
+};
+
+template <QuantizeConfig c>
+SG_DEVICE void quantize_groups(const SgQuantize& p) {
+  constexpr u32 kLanes = c.group / kPerThread;
+  static_assert(c.group % kPerThread == 0 && kLanes <= 16 && (kLanes & (kLanes - 1)) == 0,
+                "a group's lanes are neighbours in a warp");
+  const QuantizeRows<c> rows(p);
+  const u32 id = blockIdx.x * kQuantizeThreads + threadIdx.x, groups = ceil_div(p.k, c.group);
+  const u32 row = id / kLanes / groups, block = id / kLanes % groups;
+  const u32 k = block * c.group + id % kLanes * kPerThread;
+  const u32 count = row < p.rows && k < p.k ? min_of(p.k - k, kPerThread) : 0;
+  SourceUnit<c.source> unit;
+  unit.load(count != 0 ? rows.source(row, k) : nullptr, count, rows.aligned);
+  u32 amax = unit.amax();
+#pragma unroll
+  for (u32 step = 1; step < kLanes; step *= 2)
+    amax = max_of(amax, __shfl_xor_sync(0xffffffffu, amax, step));
+  if (count == 0)
+    return;
+  const GroupScale<c.codes, c.e8m0> scale(amax, p.rounding);
+  if (id % kLanes == 0)
+    store_scale<c.e8m0>(p, row, block, scale.code);
+  store_codes<c.source, c.codes, c.e8m0>(rows.codes(row, k), unit, count, scale);
+}
+
+template <QuantizeConfig c>
+SG_DEVICE void quantize_rows(const SgQuantize& p) {
+  constexpr u32 kThreads = c.warps_per_row * kWarp, kHeld = 4;
+  const QuantizeRows<c> rows(p);
+  const u32 row = blockIdx.x * c.rows_per_cta() + threadIdx.x / kThreads, thread = threadIdx.x % kThreads;
+  const u32 units = row < p.rows ? ceil_div(p.k, kPerThread) : 0;
+  auto count = [&](u32 u) { return u < units ? min_of(p.k - u * kPerThread, kPerThread) : 0; };
+  auto load = [&](SourceUnit<c.source>& unit, u32 u) {
+    unit.load(u < units ? rows.source(row, u * kPerThread) : nullptr, count(u), rows.aligned);
+  };
+  SourceUnit<c.source> held[kHeld], unit;
+#pragma unroll
+  for (u32 i = 0; i < kHeld; ++i)
+    load(held[i], thread + i * kThreads);
+  u32 amax = 0;
+#pragma unroll
+  for (u32 i = 0; i < kHeld; ++i)
+    amax = max_of(amax, held[i].amax());
+#pragma unroll 1
+  for (u32 u = thread + kHeld * kThreads; u < units; u += kThreads) {
+    load(unit, u);
+    amax = max_of(amax, unit.amax());
+  }
+#pragma unroll
+  for (u32 step = 1; step < kWarp; step *= 2)
+    amax = max_of(amax, __shfl_xor_sync(0xffffffffu, amax, step));
+  if constexpr (c.warps_per_row > 1) {
+    __shared__ u32 parts[kQuantizeThreads / kWarp];
+    const u32 warp = threadIdx.x / kWarp, first = warp / c.warps_per_row * c.warps_per_row;
+    if (threadIdx.x % kWarp == 0)
+      parts[warp] = amax;
+    __syncthreads();
+#pragma unroll
+    for (u32 w = 0; w < c.warps_per_row; ++w)
+      amax = max_of(amax, parts[first + w]);
+  }
+  if (units == 0)
+    return;
+  const GroupScale<c.codes, c.e8m0> scale(amax, p.rounding);
+  if (thread == 0)
+    store_scale<c.e8m0>(p, row, 0, scale.code);
+#pragma unroll
+  for (u32 i = 0; i < kHeld; ++i) {
+    const u32 u = thread + i * kThreads;
+    if (u < units)
+      store_codes<c.source, c.codes, c.e8m0>(rows.codes(row, u * kPerThread), held[i], count(u), scale);
+  }
+#pragma unroll 1
+  for (u32 u = thread + kHeld * kThreads; u < units; u += kThreads) {
+    load(unit, u);
+    store_codes<c.source, c.codes, c.e8m0>(rows.codes(row, u * kPerThread), unit, count(u), scale);
+  }
+}
+
+template <QuantizeConfig c>
+SG_DEVICE void quantize(const SgQuantize& p) {
+  if constexpr (c.group == 0)
+    quantize_rows<c>(p);
+  else
+    quantize_groups<c>(p);
+}
+
+}  // namespace scalegemm::cuda
+
+#define SCALEGEMM_KERNEL_QUANTIZE(symbol, config)                                 \
+  extern "C" {                                                                    \
+  __constant__ SgQuantizeInfo symbol##_info = {SG_QUANTIZE_ABI_VERSION,           \
+                                               scalegemm::cuda::kQuantizeThreads, \
+                                               config.group,                      \
+                                               config.rows_per_cta(),             \
+                                               config.source,                     \
+                                               config.codes,                      \
+                                               config.e8m0 ? SG_E8M0 : SG_F32};   \
+  }                                                                               \
+  extern "C" __global__ void __launch_bounds__(scalegemm::cuda::kQuantizeThreads) \
+      symbol(const __grid_constant__ SgQuantize params) {                         \
+    scalegemm::cuda::quantize<config>(params);                                    \
+  }

@@ -1,0 +1,300 @@
+#include "device/cuda/kernel.h"
+
+#include <algorithm>
+#include <string>
+
+#include "num/dtype.h"
+
+namespace scalegemm::device::cuda {
+namespace {
+
+using num::DType;
+
+// CUfunction_attribute.
+constexpr int kDynamicSharedBytes = 8;
+
+constexpr uint32_t kStepBytes = 128;  // of K in a TMA box: one 128-byte swizzle atom
+constexpr uint32_t kStoreColumns = 64, kStoreRows = 16;  // of a box of D
+constexpr int64_t kTmaAlign = 16;
+
+int64_t element_bytes(int32_t dtype) {
+  return std::max(1, num::info(static_cast<DType>(dtype)).bits / 8);
+}
+
+unsigned ceil_div(int64_t a, int64_t b) {
+  return static_cast<unsigned>((a + b - 1) / b);
+}
+
+bool aligned(const void* pointer, int64_t to) {
+  return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(to) == 0;
+}
+
+enum class Swizzle : int { k128 = 3 };
+
+struct Box {
+  uint32_t columns, rows;
+};
+
+// A matrix of `rows` rows, contiguous along columns, as TMA sees it.
+struct Matrix {
+  void* data;
+  int64_t rows, columns;
+  int64_t row_bytes;  // between rows
+  int64_t element;    // bytes
+};
+
+Status encode(const Driver& d, const Matrix& m, const Box& box, int l2_promotion, TensorMap* map) {
+  const uint64_t dims[2] = {static_cast<uint64_t>(m.columns), static_cast<uint64_t>(m.rows)};
+  const uint64_t strides[1] = {static_cast<uint64_t>(m.row_bytes)};
+  const uint32_t boxes[2] = {box.columns, box.rows};
+  const uint32_t ones[2] = {1, 1};
+  const TensorType type = m.element == 2 ? TensorType::kUint16 : TensorType::kUint8;
+  return check(d.tensor_map(map, static_cast<int>(type), 2, m.data, dims, strides, boxes, ones, 0,
+                            static_cast<int>(Swizzle::k128), l2_promotion, 0),
+               "describing a matrix to TMA", Code::kInternal);
+}
+
+// A single row may have any stride, TMA wants a legal one.
+int64_t tma_row_bytes(int64_t rows, int64_t columns, int64_t stride, int64_t element) {
+  return rows == 1 ? (columns * element + kTmaAlign - 1) / kTmaAlign * kTmaAlign : stride * element;
+}
+
+Status check_operand(const char* name, const SgOperand& o, int64_t rows, int64_t k) {
+  const int64_t element = element_bytes(o.dtype);
+  if (k > 1 && o.stride_k != 1) {
+    return unsupported("{}: TMA needs contiguous K (stride 1), has stride {}", name, o.stride_k);
+  }
+  if (tma_row_bytes(rows, k, o.stride_r, element) % kTmaAlign != 0) {
+    return unsupported("{}: TMA needs rows that lie a multiple of {} bytes apart, they lie {}", name, kTmaAlign,
+                       o.stride_r * element);
+  }
+  if (!aligned(o.data, kTmaAlign)) {
+    return unsupported("{}: TMA needs data at a multiple of {} bytes", name, kTmaAlign);
+  }
+  return ok_status();
+}
+
+// Block scales that travel by TMA: lines of 16 bytes.
+Status check_scale(const char* name, const SgScale& s, int64_t bytes, int64_t rows, int64_t k) {
+  if (s.data == nullptr || s.block_k >= k) {
+    return ok_status();
+  }
+  const bool single = s.block_r == 1;
+  const int64_t groups = (rows + s.block_r - 1) / s.block_r;
+  const int64_t blocks = (k + s.block_k - 1) / s.block_k;
+  const int64_t extent = single ? groups : blocks;  // of a line
+  const int64_t lines = single ? blocks : groups;
+  const int64_t along = single ? s.stride_r : s.stride_k;
+  const int64_t apart = lines == 1 ? (extent + 3) / 4 * 4 : single ? s.stride_k : s.stride_r;
+  if ((extent > 1 && along != 1) || apart % 4 != 0 || apart < extent || bytes < lines * apart * 4) {
+    return unsupported(
+        "{}: this kernel needs scales contiguous along {}, in lines that lie a multiple of 16 bytes apart, the last "
+        "one padded to 16 bytes as well; strides are {} and {}, {} bytes",
+        name, single ? "rows" : "K", s.stride_r, s.stride_k, bytes);
+  }
+  if (!aligned(s.data, kTmaAlign)) {
+    return unsupported("{}: TMA needs data at a multiple of {} bytes", name, kTmaAlign);
+  }
+  return ok_status();
+}
+
+SgTmaScale tma_scale(const SgScale& s) {
+  return {static_cast<const float*>(s.data), static_cast<uint32_t>(s.stride_r), static_cast<uint32_t>(s.stride_k)};
+}
+
+SgTmaEpilogue tma_epilogue(const SgGemm& g) {
+  SgTmaEpilogue e{};
+  e.c = g.beta != 0.0f ? g.c : nullptr;
+  e.bias = g.bias;
+  e.c_stride_m = static_cast<uint64_t>(g.c_stride_m);
+  e.c_stride_n = static_cast<uint64_t>(g.c_stride_n);
+  e.c_dtype = g.c_dtype;
+  e.bias_dtype = g.bias_dtype;
+  e.activation = g.activation;
+  e.alpha = g.alpha;
+  e.beta = g.beta;
+  e.clamp_min = g.clamp_min;
+  e.clamp_max = g.clamp_max;
+  return e;
+}
+
+const void* advance(const void* data, int64_t elements, int32_t dtype) {
+  return data == nullptr ? nullptr : static_cast<const char*>(data) + elements * element_bytes(dtype);
+}
+
+// The GEMM of one batch index.
+SgGemm batch_item(const SgGemm& g, int64_t i) {
+  SgGemm item = g;
+  for (SgOperand* o : {&item.a, &item.b}) {
+    o->data = advance(o->data, i * o->stride_batch, o->dtype);
+    o->scale.data = advance(o->scale.data, i * o->scale.stride_batch, o->scale.dtype);
+    o->zero.data = advance(o->zero.data, i * o->zero.stride_batch, SG_INT8);
+  }
+  item.c = advance(g.c, i * g.c_stride_batch, g.c_dtype);
+  item.d = const_cast<void*>(advance(g.d, i * g.d_stride_batch, g.d_dtype));
+  item.scale_bytes_a -= i * g.a.scale.stride_batch * 4;
+  item.scale_bytes_b -= i * g.b.scale.stride_batch * 4;
+  item.batch = 1;
+  return item;
+}
+
+// Tiles of X that are walked before the next Y tile: about as many as keep the X and Y tiles of one wave in L2,
+// close to a square.
+uint32_t raster_of(const SgCudaInfo& info, const SgGemm& g, int multiprocessors) {
+  const unsigned tiles_m = ceil_div(g.m, info.tile_m * info.cluster_m);
+  uint32_t best = 1;
+  double least = 0;
+  for (uint32_t strip : {1u, 2u, 4u, 8u, 16u, 32u}) {
+    const double wide = std::min(strip, tiles_m);
+    const double tall = std::max(1.0, multiprocessors / wide);
+    const double traffic = wide * info.tile_m + tall * info.tile_n;
+    if (strip == 1 || traffic < least) {
+      best = strip;
+      least = traffic;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Kernel>> Kernel::load(std::shared_ptr<const Device> device, const std::string& cubin,
+                                                   const std::string& symbol) {
+  const Driver& d = device->driver();
+  std::shared_ptr<Kernel> kernel(new Kernel(device));
+  const Current current(*device);
+  SCALEGEMM_RETURN_IF_ERROR(current.status());
+  SCALEGEMM_RETURN_IF_ERROR(
+      check(d.module_load(&kernel->module_, cubin.c_str()), "loading a kernel", Code::kCorruptData));
+  SCALEGEMM_RETURN_IF_ERROR(check(d.module_function(&kernel->function_, kernel->module_, symbol.c_str()),
+                                  "finding a kernel's entry point", Code::kCorruptData));
+  Address info = 0;
+  size_t bytes = 0;
+  SCALEGEMM_RETURN_IF_ERROR(check(d.module_global(&info, &bytes, kernel->module_, (symbol + "_info").c_str()),
+                                  "finding a kernel's description", Code::kCorruptData));
+  if (bytes != sizeof kernel->info_) {
+    return make_error(Code::kCorruptData, "kernel {}: its description must have {} bytes, has {}", symbol,
+                      sizeof kernel->info_, bytes);
+  }
+  SCALEGEMM_RETURN_IF_ERROR(check(d.copy(reinterpret_cast<Address>(&kernel->info_), info, bytes),
+                                  "reading a kernel's description", Code::kCorruptData));
+  if (kernel->info_.abi_version != SG_CUDA_ABI_VERSION) {
+    return make_error(Code::kCorruptData, "kernel {}: must be of ABI version {}, is of {}", symbol,
+                      SG_CUDA_ABI_VERSION, kernel->info_.abi_version);
+  }
+  SCALEGEMM_RETURN_IF_ERROR(check(d.function_set(kernel->function_, kDynamicSharedBytes,
+                                                 static_cast<int>(kernel->info_.shared_bytes)),
+                                  "giving a kernel its shared memory"));
+  return std::shared_ptr<const Kernel>(std::move(kernel));
+}
+
+Kernel::~Kernel() {
+  if (module_ != nullptr) {
+    const Current current(*device_);
+    device_->driver().module_unload(module_);
+  }
+}
+
+Status Kernel::check_addressable(const SgGemm& g) const {
+  if (info_.family == SG_CUDA_MMA) {
+    return ok_status();
+  }
+  SCALEGEMM_RETURN_IF_ERROR(check_operand("a", g.a, g.m, g.k));
+  SCALEGEMM_RETURN_IF_ERROR(check_operand("b", g.b, g.n, g.k));
+  if (info_.strided_scales == 0) {
+    SCALEGEMM_RETURN_IF_ERROR(check_scale("scale_a", g.a.scale, g.scale_bytes_a, g.m, g.k));
+    SCALEGEMM_RETURN_IF_ERROR(check_scale("scale_b", g.b.scale, g.scale_bytes_b, g.n, g.k));
+  }
+  if (g.n > 1 && g.d_stride_n != 1) {
+    return unsupported("d: this kernel needs contiguous columns (stride 1), has stride {}", g.d_stride_n);
+  }
+  return ok_status();
+}
+
+Status Kernel::launch(const SgGemm& gemm, void* stream) const {
+  const Current current(*device_);
+  SCALEGEMM_RETURN_IF_ERROR(current.status());
+  auto* const s = static_cast<Stream>(stream);
+  if (info_.family == SG_CUDA_MMA) {
+    return launch_mma(gemm, s);
+  }
+  for (int64_t i = 0; i < gemm.batch; ++i) {
+    const SgGemm item = gemm.batch == 1 ? gemm : batch_item(gemm, i);
+    SCALEGEMM_RETURN_IF_ERROR(check_addressable(item));
+    SCALEGEMM_RETURN_IF_ERROR(launch_tma(item, s));
+  }
+  return ok_status();
+}
+
+Status Kernel::launch_mma(const SgGemm& gemm, Stream stream) const {
+  SgGemm argument = gemm;
+  void* parameters[] = {&argument};
+  LaunchConfig config;
+  config.grid_x = ceil_div(gemm.n, info_.tile_n);
+  config.grid_y = ceil_div(gemm.m, info_.tile_m);
+  config.grid_z = static_cast<unsigned>(gemm.batch);
+  config.block_x = info_.threads;
+  config.shared_bytes = info_.shared_bytes;
+  config.stream = stream;
+  return check(device_->driver().launch(&config, function_, parameters, nullptr), "launching a kernel");
+}
+
+Status Kernel::launch_tma(const SgGemm& g, Stream stream) const {
+  const Driver& d = device_->driver();
+  const int64_t element = element_bytes(g.a.dtype);
+  const int64_t out = element_bytes(g.d_dtype);
+  const uint32_t box_k = static_cast<uint32_t>(kStepBytes / element);
+  constexpr int kPromote256 = 3;  // L2 sectors of 256 bytes: operands are read whole
+  TensorMap map_a, map_b, map_d{};
+  const auto operand = [&](const SgOperand& o, int64_t rows) {
+    return Matrix{const_cast<void*>(o.data), rows, g.k, tma_row_bytes(rows, g.k, o.stride_r, element), element};
+  };
+  SCALEGEMM_RETURN_IF_ERROR(encode(d, operand(g.a, g.m), {box_k, info_.box_m}, kPromote256, &map_a));
+  SCALEGEMM_RETURN_IF_ERROR(encode(d, operand(g.b, g.n), {box_k, info_.box_n}, kPromote256, &map_b));
+
+  const int64_t row_bytes = tma_row_bytes(g.m, g.n, g.d_stride_m, out);
+  const bool vectors = row_bytes % kTmaAlign == 0 && aligned(g.d, kTmaAlign);
+  if (vectors && out == 2) {
+    SCALEGEMM_RETURN_IF_ERROR(
+        encode(d, {g.d, g.m, g.n, row_bytes, out}, {kStoreColumns, kStoreRows}, 0, &map_d));
+  }
+  SgTmaGemm p{};
+  p.m = static_cast<uint32_t>(g.m);
+  p.n = static_cast<uint32_t>(g.n);
+  p.k = static_cast<uint32_t>(g.k);
+  p.raster = raster_of(info_, g, device_->properties().multiprocessors);
+  const auto blocks = [&](const SgScale& s) { return s.data == nullptr ? 1u : ceil_div(g.k, s.block_k); };
+  p.scale_blocks = std::max(blocks(g.a.scale), blocks(g.b.scale));
+  p.scale_a = tma_scale(g.a.scale);
+  p.scale_b = tma_scale(g.b.scale);
+  p.d = {g.d, static_cast<uint64_t>(g.d_stride_m), p.m, p.n, vectors ? 1u : 0u};
+  p.global_a = g.a.global_scale;
+  p.global_b = g.b.global_scale;
+  p.epilogue = tma_epilogue(g);
+
+  LaunchConfig config;
+  LaunchAttribute attribute;
+  attribute.id = kClusterDimension;
+  unsigned cluster = info_.cluster_m * info_.cluster_n;
+  if (info_.family == SG_CUDA_TMA) {
+    const unsigned units = ceil_div(ceil_div(g.m, info_.tile_m), info_.cluster_m) *
+                           ceil_div(ceil_div(g.n, info_.tile_n), info_.cluster_n);
+    const auto resident = static_cast<unsigned>(device_->properties().multiprocessors) / cluster;
+    config.grid_x = std::min(units, resident) * cluster;
+  } else {
+    cluster = info_.cluster_k;
+    const bool swap = info_.swap_ab != 0;
+    config.grid_x = cluster * (swap ? ceil_div(g.n, info_.tile_n) : ceil_div(g.m, info_.tile_m));
+    config.grid_y = swap ? ceil_div(g.m, info_.tile_m) : ceil_div(g.n, info_.tile_n);
+  }
+  attribute.value.cluster = {cluster, 1, 1};
+  config.block_x = info_.threads;
+  config.shared_bytes = info_.shared_bytes;
+  config.stream = stream;
+  config.attributes = &attribute;
+  config.attribute_count = cluster > 1 ? 1 : 0;
+  void* parameters[] = {&map_a, &map_b, &map_d, &p};
+  return check(d.launch(&config, function_, parameters, nullptr), "launching a kernel");
+}
+
+}  // namespace scalegemm::device::cuda

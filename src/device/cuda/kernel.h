@@ -1,0 +1,48 @@
+// A CUDA kernel in a device's memory, and how it is launched for a GEMM.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "common/gemm.h"
+#include "cuda/abi.h"
+#include "device/cuda/device.h"
+
+namespace scalegemm::device::cuda {
+
+// Immutable and thread-safe. Its code is unloaded with the object.
+class Kernel {
+ public:
+  // Loads a cubin. kCorruptData when it does not hold `symbol` and its info as this library's ABI has them.
+  static Result<std::shared_ptr<const Kernel>> load(std::shared_ptr<const Device> device, const std::string& cubin,
+                                                    const std::string& symbol);
+  ~Kernel();
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  const SgCudaInfo& info() const { return info_; }
+  const Device& device() const { return *device_; }
+
+  // Enqueues the GEMM, whose pointers are device memory, on a stream of the device (null: the default one).
+  // Allocates nothing and waits for nothing; may be captured into a graph. kUnsupported, before anything is
+  // enqueued, when strides or pointers are none that the family can address.
+  Status launch(const SgGemm& gemm, void* stream) const;
+
+  // Why the TMA families cannot address the GEMM, with the argument, what was needed and what was given; ok
+  // for the others. Looks at strides and, where they are set, pointers.
+  Status check_addressable(const SgGemm& gemm) const;
+
+ private:
+  explicit Kernel(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
+  Status launch_mma(const SgGemm& gemm, Stream stream) const;
+  Status launch_tma(const SgGemm& gemm, Stream stream) const;
+
+  std::shared_ptr<const Device> device_;
+  Module module_ = nullptr;
+  Function function_ = nullptr;
+  SgCudaInfo info_{};
+};
+
+}  // namespace scalegemm::device::cuda
