@@ -39,8 +39,8 @@ struct Epilogue {
 // How scale grids lie in memory.
 enum class ScaleOrder : uint8_t {
   kDense,  // row-major, contiguous
-  kLines,  // as GPU quantisers write them for TMA: 1 x k scales contiguous along rows, others along K, every
-           // line padded to 16 bytes
+  kLines,  // as GPU kernels like them: f32 1 x k scales contiguous along rows, others along K, every line
+           // padded to four scales
 };
 
 struct Case {

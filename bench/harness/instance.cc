@@ -95,7 +95,7 @@ scalegemm_tensor scale_shape(const Case& c, OperandData& operand) {
     return t;
   }
   const auto padded = [](int64_t extent) { return (extent + 3) / 4 * 4; };
-  const bool along_rows = operand.desc.scale.block_rows == 1;
+  const bool along_rows = operand.desc.scale.block_rows == 1 && operand.desc.scale.dtype != SCALEGEMM_E8M0;
   t.stride[1] = along_rows ? 1 : padded(operand.grid_k);
   t.stride[2] = along_rows ? padded(operand.grid_rows) : 1;
   t.stride[0] = along_rows ? t.stride[2] * operand.grid_k : t.stride[1] * operand.grid_rows;
@@ -256,14 +256,16 @@ void Instance::download() {
   downloaded_ = true;
 }
 
-double Instance::unit_roundoff() const {
-  // The fp8 tensor cores of sm_90 align addends to the largest and cut them to 13 fractional bits: 33 addends
-  // an instruction of 32 products (docs/numerics.md).
+Accumulation Instance::accumulation() const {
+  // The tensor cores of sm_90 align the addends of an instruction to the largest; fp8 is cut to 13 fractional
+  // bits there: 33 addends an instruction of 32 products (docs/numerics.md).
   const auto spec = spec::parse(plan_.kernel());
-  const bool wgmma =
-      spec.ok() && spec->target == spec::Target::kSm90a && spec->pipeline != spec::Pipeline::kMma;
-  const bool fp8 = spec.ok() && spec->a && num::info(*spec->a).bits == 8 && *spec->a != num::DType::kInt8;
-  return wgmma && fp8 ? 33.0 / 32.0 * 0x1p-13 : 0x1p-24;
+  if (!spec.ok() || !spec::is_cuda(spec->target)) {
+    return {};
+  }
+  const bool wgmma = spec->pipeline != spec::Pipeline::kMma;
+  const bool fp8 = spec->a && (*spec->a == num::DType::kE4m3 || *spec->a == num::DType::kE5m2);
+  return {.unit_roundoff = wgmma && fp8 ? 33.0 / 32.0 * 0x1p-13 : 0x1p-24, .aligns_by_exponent = true};
 }
 
 // Packed weights hold a copy: the raw ones are checked and given back.

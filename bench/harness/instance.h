@@ -36,6 +36,12 @@ struct CaseData {
 
 CaseData make_case_data(const Case& c);
 
+// The accumulator that products meet (ref::Accumulator).
+struct Accumulation {
+  double unit_roundoff = 0x1p-24;
+  bool aligns_by_exponent = false;
+};
+
 // Buffers laid out as the case says, B packed where it asks for it. Movable; one run at a time.
 class Instance {
  public:
@@ -54,8 +60,8 @@ class Instance {
   std::string check_memory();
 
   const CaseData& data() const { return *data_; }
-  // The roundoff of the accumulator that the kernel's products meet.
-  double unit_roundoff() const;
+  // How the kernel sums products before fp32.
+  Accumulation accumulation() const;
   // What the device sees: for peers that are timed on the same operands.
   const scalegemm_run_args& arguments() const { return args_; }
   void* output_memory() const { return args_.d.data; }

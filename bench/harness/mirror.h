@@ -1,5 +1,5 @@
-// A Buffer's twin in the memory of a GPU: the same bytes, guard bands included, so that what a kernel does outside
-// its operands shows in the Buffer's own checks after download().
+// A Buffer's twin in the memory of a GPU: the same bytes, guard bands included, so that what a kernel does
+// outside its operands shows in the Buffer's own checks after download().
 #pragma once
 
 #include <cstdint>

@@ -82,7 +82,7 @@ Probe choose_probe(const scalegemm_problem& p, int64_t most_products, uint64_t s
 }
 
 Verdict judge(const CaseData& data, const std::vector<uint8_t>& output, const Probe& probe,
-              double unit_roundoff) {
+              const Accumulation& accumulation) {
   const scalegemm_problem& p = data.problem;
   const spec::Problem problem = problem_spec(p);
   const ref::Sample sample =
@@ -96,7 +96,9 @@ Verdict judge(const CaseData& data, const std::vector<uint8_t>& output, const Pr
     gemm.alpha = data.alpha;
     gemm.beta = data.beta;
     const Result<ref::Reference> reference =
-        ref::reference(problem, gemm, sample, ref::Accumulator{.unit_roundoff = unit_roundoff});
+        ref::reference(problem, gemm, sample,
+                       ref::Accumulator{.unit_roundoff = accumulation.unit_roundoff,
+                                        .aligns_by_exponent = accumulation.aligns_by_exponent});
     if (!reference.ok()) {
       throw Error(SCALEGEMM_INTERNAL, "oracle: " + reference.status().message());
     }

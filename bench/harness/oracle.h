@@ -39,9 +39,8 @@ struct Verdict {
 
 // Compares `output` (contiguous, as Instance::output) with the oracle. An exact fill demands bit equality
 // (+0 and -0 are equal), others |got - expected| <= bound; NaN where none is expected fails.
-// `unit_roundoff` is that of the accumulator that products meet before fp32 (Instance::unit_roundoff).
 Verdict judge(const CaseData& data, const std::vector<uint8_t>& output, const Probe& probe,
-              double unit_roundoff = 0x1p-24);
+              const Accumulation& accumulation = {});
 
 // The largest sum over K of |a| * |b| of any element of D, where a zero point counts as |code| + |zero|: what
 // an exact fill keeps below 2^24 units.

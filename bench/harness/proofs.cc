@@ -34,7 +34,7 @@ ProofResult judged(Proof proof, Instance& instance, int64_t most_products, const
   const CaseData& data = instance.data();
   const Verdict verdict =
       judge(data, instance.output(), choose_probe(data.problem, most_products, data.c.seed),
-            instance.unit_roundoff());
+            instance.accumulation());
   ProofResult result{.proof = proof,
                      .passed = !verdict.wrong,
                      .detail = "",

@@ -31,13 +31,19 @@ typedef struct SgCudaInfo {
   uint32_t promote_k;
   uint32_t strided_scales;
   uint32_t swap_ab;
+  uint32_t scale_a, scale_b;  // SgTmaScaleKind
 } SgCudaInfo;
 
-// A grid of f32 scales: one for each (row group, K block).
+// Which rows of an operand share a scale; blocks are promote_k long.
+enum SgTmaScaleKind { SG_SCALE_NONE = 0, SG_SCALE_TENSOR = 1, SG_SCALE_ROW = 2, SG_SCALE_BLOCK_1 = 3, SG_SCALE_BLOCK_128 = 4 };
+
+// A grid of f32 scales: one for each (row group, K block). A kernel made for e8m0 block scales finds bytes
+// instead: 4-byte aligned, K blocks side by side (stride_k 1), stride_row a multiple of 4, and every line
+// readable to the end of its last 4 bytes.
 typedef struct SgTmaScale {
   const float* data;
-  uint32_t stride_row;  // in floats, between row groups
-  uint32_t stride_k;    // in floats, between K blocks
+  uint32_t stride_row;  // in elements, between row groups
+  uint32_t stride_k;    // in elements, between K blocks
 } SgTmaScale;
 
 // The epilogue beyond the scales. Kernels without a fused epilogue read alpha only.

@@ -180,7 +180,9 @@ struct Epilogue {
   // Groups j .. j + units - 1 of row block b, through a staging buffer.
   SG_DEVICE void store_half(const Consumer<c>& me, u32 b, u32 j, u32 units, u32 row0, u32 y0) {
     const u32 lane = me.lane(), write_row = lane % 16;
-    const bool by_tma = units == kUnits && out.vectors;
+    // TMA stores whole 16-byte units, also past the last column.
+    const bool by_tma =
+        units == kUnits && out.vectors && (y0 + 8 * j + 64 <= out.columns || out.columns % 8 == 0);
     if (lane == 0) {
       if (by_tma)
         bulk_wait_read<kBuffers - 1>();

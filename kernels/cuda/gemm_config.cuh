@@ -5,6 +5,7 @@
 // Without swap_ab X = A and Y = B; with it X = B (the weights) and Y = A (few tokens), and the tile of D
 // leaves transposed.
 #pragma once
+#include "cuda/abi.h"
 #include "cuda/base.cuh"
 
 namespace scalegemm::cuda {
@@ -12,7 +13,13 @@ namespace scalegemm::cuda {
 // Rows of an operand that share one scale, and how far along K: kTensor and kRow span all of K and are
 // applied once, in the epilogue; kBlock1 (1 x promote_k) and kBlock128 (128 x promote_k) are applied whenever
 // promote_k elements have been summed.
-enum class Scale : u8 { kNone, kTensor, kRow, kBlock1, kBlock128 };
+enum class Scale : u8 {
+  kNone = SG_SCALE_NONE,
+  kTensor = SG_SCALE_TENSOR,
+  kRow = SG_SCALE_ROW,
+  kBlock1 = SG_SCALE_BLOCK_1,
+  kBlock128 = SG_SCALE_BLOCK_128
+};
 
 SG_CONSTEXPR bool is_block(Scale s) {
   return s == Scale::kBlock1 || s == Scale::kBlock128;

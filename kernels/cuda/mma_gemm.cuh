@@ -118,7 +118,7 @@ struct MmaSums {
 #pragma unroll 1
     while (k < to) {
       const u32 end = min_of(to, min_of(end_a, end_b)), count = ceil_div(end - k, c.step());
-      multiply(stage, step, count);
+      tile.multiply(stage, stage + Plan::kA, step, count);
       step += count, k += count * c.step();
       const bool ends = c.warps_k > 1 || !walk.regular || k >= walk.k || k % Plan::kPromote == 0 ||
                         k >= end_a || k >= end_b;
@@ -132,18 +132,6 @@ struct MmaSums {
   }
 
  private:
-  SG_DEVICE void multiply(u32 stage, u32 first, u32 count) {
-    if (count == c.steps()) {
-#pragma unroll
-      for (u32 s = 0; s < c.steps(); ++s)
-        tile.multiply(stage, stage + Plan::kA, s);
-    } else {
-#pragma unroll 1
-      for (u32 s = first; s < first + count; ++s)
-        tile.multiply(stage, stage + Plan::kA, s);
-    }
-  }
-
   SG_DEVICE void promote(u32 stage, u32 slot_a, u32 slot_b) {
     if (!blocked_a && !blocked_b) {
 #pragma unroll
@@ -320,6 +308,8 @@ SG_DEVICE void sum_tile(const SgGemm& g, u32 shared, u32 m0, u32 n0, u32 batch, 
   typename Plan::LoaderB load_b(g.b, n0, columns, walk.k, batch, walk.regular);
   typename Plan::ScalesA scales_a(g.a.scale, m0, rows, walk.k, batch);
   typename Plan::ScalesB scales_b(g.b.scale, n0, columns, walk.k, batch);
+
+  sums.tile.place(load_a.transposed, load_b.transposed);
 
   // Copies run on a regular grid only.
   auto copy = [&](u32 stage, u32 from) {

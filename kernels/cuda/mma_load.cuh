@@ -7,6 +7,11 @@
 // swizzle(r) = (r ^ r / 16) % 8: ldmatrix (8 neighbouring rows at one unit), stores of whole rows and stores
 // of 16-row columns all touch 8 different units of 16 bytes.
 //
+// A 16-bit operand whose rows are contiguous is kept as it is, for ldmatrix.trans (`transposed`):
+//
+//   slab s: for each 64 rows (or all) 64 lines, one a k, of 8 units (rows / 8); unit u of line k lies at
+//           u ^ (k * units / 8) % units
+//
 // A thread brings vectors of 16 bytes of codes in one of two shapes:
 //   along K     one row, 16 bytes of K
 //   along rows  16 bytes of rows (4-bit: bytes of two k) at k and at k + 1; pairs are put together with prmt
@@ -14,7 +19,7 @@
 // loaded one by one, lanes side by side along the same dimension. Nothing outside rows x K is read: what is
 // missing is code 0, which decodes to +0.
 //
-//   direct      operands that need no decoding, along K: cp.async, `stages` - 1 tiles ahead
+//   direct      operands that need no decoding, along K or transposed: cp.async, `stages` - 1 tiles ahead
 //   registers   all else: fetch() the codes of the next tile before the multiplications, store() after them.
 //               Operands that need no decoding have the first way, and both at once here, for registers' sake
 #pragma once
@@ -33,6 +38,15 @@ template <u32 kRows>
 SG_DEVICE u32 tile_offset(u32 row, u32 byte) {
   const u32 slab = byte / 128, unit = byte / kUnit % kSlabUnits;
   return (slab * kRows + row) * 128 + (unit ^ swizzle(row)) * kUnit + byte % kUnit;
+}
+
+// Offset of the unit with rows `row` .. + 7 at element k of K in a transposed tile.
+template <u32 kRows>
+SG_DEVICE u32 transposed_offset(u32 row, u32 k) {
+  constexpr u32 kUnits = kRows < 64 ? kRows / 8 : 8, kLine = kUnits * kUnit;
+  const u32 slab = k / 64, line = k % 64, unit = row / 8 % kUnits;
+  return slab * kRows * 128 + row / 64 * (64 * kLine) + line * kLine +
+         (unit ^ (line * kUnits / 8 % kUnits)) * kUnit;
 }
 
 SG_DEVICE void store_shared_word(u32 address, u32 v) {
@@ -94,6 +108,7 @@ struct TileLoader {
   Shape shape;
   u32 width;    // bytes that one load may take where a vector is whole: 16, 4, or 0: element by element
   bool direct;  // by cp.async
+  bool transposed;
   u32 raw[kRaws][4];
   i32 zero[kEach];
 
@@ -116,7 +131,8 @@ struct TileLoader {
             : bits % 16 == 0                                ? 16
             : bits % 4 == 0 && !along_rows                  ? 4
                                                             : 0;
-    direct = kNative && !along_rows && width == 16 && zeros == nullptr;
+    transposed = kNative && kBytes == 2 && along_rows && aligned_tiles && width == 16;
+    direct = transposed || (kNative && !along_rows && width == 16 && zeros == nullptr);
   }
   // Strides in bytes: of a row, of a storage element along K.
   SG_DEVICE i64 row_bytes() const { return o.stride_r * kBytes; }
@@ -141,14 +157,29 @@ struct TileLoader {
 
   // ---- direct ----
   SG_DEVICE void copy(u32 stage, KRange at) const {
+    if (kBytes == 2 && transposed) {
 #pragma unroll
-    for (u32 e = 0; e < kEach; ++e) {
-      const u32 row = vector_row(e), first = at.from + vector_k(e);
-      const u32 left = row < rows && first < at.to ? (at.to - first) * kBytes : 0;
-      const u8* from = left != 0 ? base + row * row_bytes() + static_cast<i64>(first) * kBytes : base;
-      if (vector_exists(e))
-        cp_async_16(stage + tile_offset<kRows>(row, vector_k(e) * kViaBytes), from, min_of(left, 16));
+      for (u32 e = 0; e < kEach; ++e)
+        copy_transposed(e, stage, at);
+    } else {
+#pragma unroll
+      for (u32 e = 0; e < kEach; ++e)
+        copy_along_k(e, stage, at);
     }
+  }
+  SG_DEVICE void copy_along_k(u32 e, u32 stage, KRange at) const {
+    const u32 row = vector_row(e), first = at.from + vector_k(e);
+    const u32 left = row < rows && first < at.to ? (at.to - first) * kBytes : 0;
+    const u8* from = left != 0 ? base + row * row_bytes() + static_cast<i64>(first) * kBytes : base;
+    if (vector_exists(e))
+      cp_async_16(stage + tile_offset<kRows>(row, vector_k(e) * kViaBytes), from, min_of(left, 16));
+  }
+  SG_DEVICE void copy_transposed(u32 e, u32 stage, KRange at) const {
+    const u32 row = index(e) % (kRows / 8) * 8, line = index(e) / (kRows / 8), at_k = at.from + line;
+    const u32 left = row < rows && at_k < at.to ? (rows - row) * kBytes : 0;
+    const u8* from = left != 0 ? base + static_cast<i64>(at_k) * step_bytes() + row * kBytes : base;
+    if (vector_exists(e))
+      cp_async_16(stage + transposed_offset<kRows>(row, line), from, min_of(left, 16));
   }
 
   // ---- registers ----

@@ -43,10 +43,17 @@ SG_DEVICE void load_matrices(u32 (&r)[4], u32 address) {
                : "memory");
 }
 
-#define SG_MMA(TEXT, C)                                                                                    \
-  asm volatile("mma.sync.aligned." TEXT " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
-               : C(d0), C(d1), C(d2), C(d3)                                                                \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+SG_DEVICE void load_matrices_transposed(u32 (&r)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+#define SG_MMA(TEXT, C)                                                                           \
+  asm("mma.sync.aligned." TEXT " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+      : C(d0), C(d1), C(d2), C(d3)                                                                \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
 template <Via kVia>
 SG_DEVICE void multiply_16x8(float& d0, float& d1, float& d2, float& d3, const u32 (&a)[4], u32 b0, u32 b1) {
   if constexpr (kVia == Via::kF16)
@@ -76,8 +83,12 @@ struct MmaTile {
   using Sum = typename Number<c.via == Via::kInt8>::Type;
 
   u32 lane, row0, column0, slab;
-  u32 a_at[kI / 2], b_at[kJ / 4];  // offsets of this lane's ldmatrix rows at step 0
+  u32 a_at[kI / 2], b_at[kJ / 4];   // offsets of this lane's ldmatrix rows at step 0
+  bool a_transposed, b_transposed;  // only 16-bit operands that are not decoded
   Sum t[kI][kJ];
+
+  static constexpr bool kCanTransposeA = is_native(c.a, c.via) && bytes_of(c.via) == 2;
+  static constexpr bool kCanTransposeB = is_native(c.b, c.via) && bytes_of(c.via) == 2;
 
   SG_DEVICE MmaTile() {
     const u32 warp = warp_uniform(threadIdx.x / kWarp);
@@ -85,13 +96,24 @@ struct MmaTile {
     row0 = warp % c.warps_m * kRows;
     column0 = warp / c.warps_m % c.warps_n * kColumns;
     slab = warp / (c.warps_m * c.warps_n);
+  }
+  // Matrices of a fragment: A rows 0-7 and 8-15 at the first eight k, then at the second; B columns 0-7 at
+  // both, then columns 8-15.
+  SG_DEVICE void place(bool transposed_a, bool transposed_b) {
+    a_transposed = transposed_a, b_transposed = transposed_b;
 #pragma unroll
     for (u32 i = 0; i < kI / 2; ++i)
-      a_at[i] = tile_offset<c.tile_m>(row0 + 16 * i + lane % 16, slab * 128 + lane / 16 * kUnit);
+      a_at[i] = kCanTransposeA && a_transposed
+                    ? transposed_offset<c.tile_m>(row0 + 16 * i + lane / 8 % 2 * 8,
+                                                  slab * 64 + lane / 16 * 8 + lane % 8)
+                    : tile_offset<c.tile_m>(row0 + 16 * i + lane % 16, slab * 128 + lane / 16 * kUnit);
 #pragma unroll
     for (u32 j = 0; j < kJ / 4; ++j)
-      b_at[j] = tile_offset<c.tile_n>(column0 + 16 * j + lane / 16 * 8 + lane % 8,
-                                      slab * 128 + lane / 8 % 2 * kUnit);
+      b_at[j] = kCanTransposeB && b_transposed
+                    ? transposed_offset<c.tile_n>(column0 + 16 * j + lane / 16 * 8,
+                                                  slab * 64 + lane / 8 % 2 * 8 + lane % 8)
+                    : tile_offset<c.tile_n>(column0 + 16 * j + lane / 16 * 8 + lane % 8,
+                                            slab * 128 + lane / 8 % 2 * kUnit);
   }
   SG_DEVICE u32 row(u32 i) const {
     return row0 + i / 2 * 16 + i % 2 * 8 + lane / 4;
@@ -100,17 +122,52 @@ struct MmaTile {
     return column0 + j / 2 * 8 + lane % 4 * 2 + j % 2;
   }
 
-  // t += A B over step `step` of this warp's slab. Tiles are 128-byte aligned, so a step, 32 bytes, is an
-  // exclusive or of the swizzled address.
-  SG_DEVICE void multiply(u32 tile_a, u32 tile_b, u32 step) {
+  // t += A B over steps [first, first + count) of this warp's slab.
+  SG_DEVICE void multiply(u32 tile_a, u32 tile_b, u32 first, u32 count) {
+    if (kCanTransposeA && a_transposed) {
+      if (kCanTransposeB && b_transposed)
+        multiply_steps<kCanTransposeA, kCanTransposeB>(tile_a, tile_b, first, count);
+      else
+        multiply_steps<kCanTransposeA, false>(tile_a, tile_b, first, count);
+    } else if (kCanTransposeB && b_transposed) {
+      multiply_steps<false, kCanTransposeB>(tile_a, tile_b, first, count);
+    } else {
+      multiply_steps<false, false>(tile_a, tile_b, first, count);
+    }
+  }
+
+ private:
+  template <bool kTransposeA, bool kTransposeB>
+  SG_DEVICE void multiply_steps(u32 tile_a, u32 tile_b, u32 first, u32 count) {
+    if (count == c.steps()) {
+#pragma unroll
+      for (u32 s = 0; s < c.steps(); ++s)
+        multiply_step<kTransposeA, kTransposeB>(tile_a, tile_b, s);
+    } else {
+#pragma unroll 1
+      for (u32 s = first; s < first + count; ++s)
+        multiply_step<kTransposeA, kTransposeB>(tile_a, tile_b, s);
+    }
+  }
+  // Tiles are 128-byte aligned, so a step along K, 32 bytes, is an exclusive or of the swizzled address; in a
+  // transposed tile it is 16 lines.
+  template <bool kTranspose, u32 kTileRows>
+  SG_DEVICE static void load_fragment(u32 (&r)[4], u32 address, u32 step) {
+    if constexpr (kTranspose)
+      load_matrices_transposed(r, address + step * 16 * (kTileRows < 64 ? kTileRows * 2 : 128));
+    else
+      load_matrices(r, address ^ (step * 32));
+  }
+  template <bool kTransposeA, bool kTransposeB>
+  SG_DEVICE void multiply_step(u32 tile_a, u32 tile_b, u32 step) {
     u32 b[kJ / 4][4];
 #pragma unroll
     for (u32 j = 0; j < kJ / 4; ++j)
-      load_matrices(b[j], (tile_b + b_at[j]) ^ (step * 32));
+      load_fragment<kTransposeB, c.tile_n>(b[j], tile_b + b_at[j], step);
 #pragma unroll
     for (u32 i = 0; i < kI / 2; ++i) {
       u32 a[4];
-      load_matrices(a, (tile_a + a_at[i]) ^ (step * 32));
+      load_fragment<kTransposeA, c.tile_m>(a, tile_a + a_at[i], step);
 #pragma unroll
       for (u32 j = 0; j < kJ / 2; ++j)
         multiply_16x8<c.via>(t[2 * i][2 * j], t[2 * i][2 * j + 1], t[2 * i + 1][2 * j],
@@ -131,7 +188,16 @@ struct FmaTile {
   SG_DEVICE u32 row(u32 i) const { return row0 + 16 * i; }
   SG_DEVICE u32 column(u32 j) const { return column0 + 16 * j; }
 
-  SG_DEVICE void multiply(u32 tile_a, u32 tile_b, u32 step) {
+  SG_DEVICE void place(bool, bool) {}
+
+  SG_DEVICE void multiply(u32 tile_a, u32 tile_b, u32 first, u32 count) {
+#pragma unroll 1
+    for (u32 s = first; s < first + count; ++s)
+      multiply_step(tile_a, tile_b, s);
+  }
+
+ private:
+  SG_DEVICE void multiply_step(u32 tile_a, u32 tile_b, u32 step) {
     U32x4 b[kJ];
 #pragma unroll
     for (u32 j = 0; j < kJ; ++j)

@@ -17,6 +17,11 @@
 // 4096 x 7168 x 16384, wave quantisation included: 95% of that rate for pingpong, 86% promoted with block
 // scales; power then holds the clock near 1.5 GHz, so fewer cycles and less traffic both count. A 128 x 256
 // tile takes 12,288 cycles of K = 1,536 and 2,700 to store (about 32 bytes a cycle): pingpong hides that.
+// Promotion every 32 of K, for MX and 1 x 32 scales, costs a multiplication and an addition for each product
+// of 32: the FMA pipes are the bound, at about 30% of the matrix rate; 128 x 128 is the largest tile that
+// keeps the factors of four K blocks in registers.
+// Outputs: f32, bf16, f16, e4m3, e5m2; int32 for the exact sums of int8. fused adds beta * C, bias, activation
+// and clamp (staged_chunk.cuh).
 // Limits: row strides of A and B are multiples of 16 bytes (TMA); raggedness in M, N and K is free (zero
 // fill, masked stores).
 #pragma once
@@ -66,7 +71,9 @@ SG_CONSTEXPR SgCudaInfo tma_info(u32 family, u32 threads, u32 shared_bytes) {
           c.swap_ab ? box_x : box_y,
           c.promote_k,
           c.strided_scales,
-          c.swap_ab};
+          c.swap_ab,
+          static_cast<u32>(c.scale_a),
+          static_cast<u32>(c.scale_b)};
 }
 
 template <GemmConfig c>

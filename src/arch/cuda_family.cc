@@ -34,7 +34,8 @@ bool rounds(DType type) {
 // Which main loops a tile is good for.
 enum Loop : unsigned { kFast = 1, kPromoted = 2, kBoth = 3 };
 
-// Tiles of the TMA families: x rows of X (A, or B with swap) by y rows of Y. Measured on an H200: docs/hopper.md.
+// Tiles of the TMA families: x rows of X (A, or B with swap) by y rows of Y. Measured on an H200:
+// docs/hopper.md.
 struct TmaTile {
   Pipeline pipeline;
   unsigned loops;
@@ -48,22 +49,14 @@ constexpr auto kCoop = Pipeline::kTmaCoop;
 constexpr auto kPing = Pipeline::kTmaPingPong;
 constexpr auto kCarried = Pipeline::kTmaCarried;
 constexpr TmaTile kTmaTiles[] = {
-    {kPing, kFast, 128, 192, 2, 4},
-    {kPing, kFast, 128, 192, 2, 4, 2},
-    {kPing, kFast, 128, 176, 2, 5},
-    {kPing, kFast, 128, 160, 2, 5},
-    {kPing, kFast, 128, 144, 2, 5},
-    {kPing, kFast, 128, 128, 2, 6},
-    {kPing, kFast, 128, 64, 2, 8},
-    {kPing, kFast, 64, 128, 2, 8},
-    {kCoop, kFast, 128, 256, 2, 4},
-    {kCoop, kPromoted, 256, 128, 2, 4},
-    {kCoop, kPromoted, 192, 128, 3, 4},
-    {kCoop, kPromoted, 128, 176, 2, 5},
-    {kCarried, kPromoted, 128, 128, 2, 6},
-    {kCarried, kPromoted, 128, 64, 2, 8},
-    {kCarried, kPromoted, 64, 128, 1, 8},
-    {kCarried, kPromoted, 64, 64, 1, 11},
+    {kPing, kFast, 128, 192, 2, 4},        {kPing, kFast, 128, 192, 2, 4, 2},
+    {kPing, kFast, 128, 176, 2, 5},        {kPing, kFast, 128, 160, 2, 5},
+    {kPing, kFast, 128, 144, 2, 5},        {kPing, kFast, 128, 128, 2, 6},
+    {kPing, kFast, 128, 64, 2, 8},         {kPing, kFast, 64, 128, 2, 8},
+    {kCoop, kFast, 128, 256, 2, 4},        {kCoop, kPromoted, 256, 128, 2, 4},
+    {kCoop, kPromoted, 192, 128, 3, 4},    {kCoop, kPromoted, 128, 176, 2, 5},
+    {kCarried, kPromoted, 128, 128, 2, 6}, {kCarried, kPromoted, 128, 64, 2, 8},
+    {kCarried, kPromoted, 64, 128, 1, 8},  {kCarried, kPromoted, 64, 64, 1, 11},
 };
 
 // Few rows on one side: a tile of 64 or 128 rows of the long side by `y` of the short one, K split over a
@@ -72,21 +65,26 @@ struct ThinTile {
   int x, y, consumers, stages;
 };
 constexpr ThinTile kThinTiles[] = {
-    {64, 8, 1, 11}, {64, 16, 1, 10}, {64, 24, 1, 9}, {64, 32, 1, 8}, {64, 48, 1, 7}, {64, 64, 1, 6},
-    {128, 8, 2, 6}, {128, 16, 2, 5}, {128, 64, 2, 8},
+    {64, 8, 1, 11}, {64, 16, 1, 10}, {64, 24, 1, 9},  {64, 32, 1, 8},  {64, 48, 1, 7},
+    {64, 64, 1, 6}, {128, 8, 2, 6},  {128, 16, 2, 5}, {128, 64, 2, 8},
 };
 constexpr int kSlices[] = {1, 2, 4, 8};
-constexpr int kMostFused = 352;  // beyond it a fused epilogue spills
+constexpr int kMostFused = 352;     // beyond it a fused epilogue spills
 constexpr int64_t kThinRows = 128;  // of the short side, at most
 
-// Rows that share a scale: all, one, or 128; f32 scales without zero points.
+bool is_e8m0(const std::optional<ScaleSpec>& s) {
+  return s && s->type == DType::kE8m0;
+}
+
+// Rows that share a scale: all, one, or 128; f32 scales, or e8m0 in blocks; no zero points.
 bool tma_scale(const std::optional<ScaleSpec>& s) {
   if (!s) {
     return true;
   }
-  const bool rows = spans_k(s) ? s->block_rows == kAll || s->block_rows == 1
-                               : s->block_rows == 1 || s->block_rows == 128;
-  return s->type == DType::kF32 && !s->zero_type && rows;
+  const bool rows =
+      spans_k(s) ? s->block_rows == kAll || s->block_rows == 1 : s->block_rows == 1 || s->block_rows == 128;
+  const bool type = s->type == DType::kF32 || (is_e8m0(s) && !spans_k(s));
+  return type && !s->zero_type && rows;
 }
 
 bool tma_blocks(const KernelSpec& s) {
@@ -123,11 +121,40 @@ KernelSpec tma_base(const Problem& p) {
   s.epilogue = spec::EpilogueKind::kTma;
   s.packed = spec::Packing::kRaw;
   s.fused = needs_fused(p);
-  // A kernel that promotes, or whose sums need no promotion, is named promoted whatever was asked: one name for
-  // one code.
+  // A kernel that promotes, or whose sums need no promotion, is named promoted whatever was asked: one name
+  // for one code.
   const bool blocks = !spans_k(p.a.scale) || !spans_k(p.b.scale);
-  s.accuracy = p.accuracy == Accuracy::kFast && rounds(p.a.type) && !blocks ? Accuracy::kFast : Accuracy::kPromoted;
+  s.accuracy =
+      p.accuracy == Accuracy::kFast && rounds(p.a.type) && !blocks ? Accuracy::kFast : Accuracy::kPromoted;
   return s;
+}
+
+// Shared memory of a TMA kernel: stages of operands and scales, barriers, and the buffers and column scales
+// of the epilogue of a persistent one (kernels/cuda/pipeline.cuh, epilogue_sm90.cuh).
+int64_t tma_shared_bytes(const KernelSpec& s) {
+  const int chain = promote_k(s);
+  const int parts = chain != 0 ? step_k(*s.a) / chain : 1;
+  const auto words = [](const std::optional<ScaleSpec>& scale, int rows) -> int64_t {
+    if (spans_k(scale)) {
+      return 0;
+    }
+    const bool line_up = rows % 128 == 0 || 128 % rows == 0;
+    const int groups = line_up ? (rows + 127) / 128 : (rows - 8 + 127) / 128 + 1;
+    return scale->block_rows == 1 ? (rows + 3) / 4 * 4 : 4 * groups;
+  };
+  const auto& x = s.swap_ab ? s.b_scale : s.a_scale;
+  const auto& y = s.swap_ab ? s.a_scale : s.b_scale;
+  const int64_t stage =
+      int64_t{s.tile.m + s.tile.n} * kStepBytes + 4 * parts * (words(x, s.tile.m) + words(y, s.tile.n)) + 16;
+  int64_t bytes = (s.stages * stage + 127) / 128 * 128;
+  if (s.persistent) {
+    const int consumers = s.pipeline == Pipeline::kTmaPingPong ? 2 : s.warps.m;
+    const bool row_y = y && spans_k(y) && y->block_rows == 1;
+    const int64_t columns = row_y ? (4 * s.tile.n + 127) / 128 * 128 : 0;
+    const bool buffered = s.fused || num::info(*s.d).bits <= 16;
+    bytes = (bytes + 1023) / 1024 * 1024 + consumers * ((buffered ? 4 * 2048 : 0) + columns);
+  }
+  return bytes;
 }
 
 int mma_k(DType type) {  // of one instruction: 32 bytes
@@ -156,6 +183,10 @@ KernelSpec with_tile(KernelSpec s, const TmaTile& t) {
   s.cluster_m = t.cluster_x;
   s.persistent = t.persistent;
   s.swap_ab = t.swap_ab;
+  s.strided_scales = is_e8m0(s.a_scale) || is_e8m0(s.b_scale);
+  while (s.stages > 2 && tma_shared_bytes(s) > limits(s.target).shared_bytes) {
+    --s.stages;
+  }
   return s;
 }
 
@@ -171,7 +202,8 @@ int promote_k(const KernelSpec& s) {
   int block = 0;
   for (const auto* scale : {&s.a_scale, &s.b_scale}) {
     if (!spans_k(*scale)) {
-      block = block == 0 ? static_cast<int>((*scale)->block_k) : std::min<int>(block, static_cast<int>((*scale)->block_k));
+      block = block == 0 ? static_cast<int>((*scale)->block_k)
+                         : std::min<int>(block, static_cast<int>((*scale)->block_k));
     }
   }
   if (block != 0) {
@@ -185,7 +217,11 @@ std::optional<Need> tma_need(const KernelSpec& s) {
     return Need{"rcr: TMA tiles have contiguous K", std::string(spec::layout_word(*s.layouts))};
   }
   if (!tma_scale(s.a_scale) || !tma_scale(s.b_scale)) {
-    return Need{"f32 scales without zero points: all x all, 1 x all, 1 x k or 128 x k", scales_text(s)};
+    return Need{"f32 scales (e8m0 in blocks) without zero points: all x all, 1 x all, 1 x k or 128 x k",
+                scales_text(s)};
+  }
+  if ((is_e8m0(s.a_scale) || is_e8m0(s.b_scale)) && !s.strided_scales) {
+    return Need{"strided scales where a scale is e8m0", spec::name(s)};
   }
   if (!tma_blocks(s)) {
     return Need{"one block along K of 32, 64 or 128, at most a stage, on both sides", scales_text(s)};
@@ -197,19 +233,37 @@ std::optional<Need> tma_need(const KernelSpec& s) {
   const bool pingpong = s.pipeline == Pipeline::kTmaPingPong;
   const bool carried = s.pipeline == Pipeline::kTmaCarried;
   if (pingpong && (chain != 0 || !s.persistent)) {
-    return Need{"no promotion and persistent in tmapingpong", chain != 0 ? fmt::format("promotion every {}", chain)
-                                                                           : std::string("not persistent")};
+    return Need{"no promotion and persistent in tmapingpong",
+                chain != 0 ? fmt::format("promotion every {}", chain) : std::string("not persistent")};
   }
   const int row_blocks = s.tile.m / 64 / s.warps.m;
+  const bool wide_output = s.d == DType::kF32 || s.d == DType::kInt32;
+  const int most_ping = wide_output && !s.fused ? 128 : *s.a == DType::kInt8 ? 160 : 192;
+  if (pingpong && s.tile.m == 128 && s.tile.n > most_ping) {
+    return Need{
+        fmt::format("at most {} columns, or a thread's registers do not hold sums and epilogue", most_ping),
+        std::to_string(s.tile.n)};
+  }
+  const bool short_blocks = chain != 0 && chain < step_k(*s.a);
+  if (short_blocks && s.persistent && (s.warps.m == 3 || (s.strided_scales && row_blocks * s.tile.n > 176))) {
+    return Need{
+        "at most two consumers and 176 columns times row blocks where a stage holds several scale blocks",
+        fmt::format("{} consumers, {} x {}", s.warps.m, row_blocks, s.tile.n)};
+  }
+  if (tma_shared_bytes(s) > limits(s.target).shared_bytes) {
+    return Need{fmt::format("at most {} bytes of shared memory", limits(s.target).shared_bytes),
+                fmt::format("{} for stages, scales and the epilogue", tma_shared_bytes(s))};
+  }
   if (carried && (chain == 0 || step_k(*s.a) / chain * row_blocks != 1 || !s.persistent ||
                   (s.b_scale && !spans_k(s.b_scale) && s.b_scale->block_rows == 1))) {
     return Need{"a promotion a stage, 64 rows a consumer, persistent and no 1 x k scales of B in tmacarried",
                 fmt::format("promotion every {}, {} rows", chain, row_blocks * 64)};
   }
   if (s.instruction.n != s.tile.n || s.warps.n != 1 || s.warps.k != 1 || s.tile.k != step_k(*s.a)) {
-    return Need{fmt::format("an instruction as wide as the tile, consumers along m, {} along K", step_k(*s.a)),
-                fmt::format("{} with tile {} and warps {}", to_string(s.instruction), to_string(s.tile),
-                            to_string(s.warps))};
+    return Need{
+        fmt::format("an instruction as wide as the tile, consumers along m, {} along K", step_k(*s.a)),
+        fmt::format("{} with tile {} and warps {}", to_string(s.instruction), to_string(s.tile),
+                    to_string(s.warps))};
   }
   if (*s.a == DType::kInt8 && s.tile.n > 32 && s.tile.n % 16 != 0) {
     return Need{"an int8 tile of n that is a multiple of 16 above 32", std::to_string(s.tile.n)};
@@ -226,7 +280,8 @@ std::optional<Need> tma_need(const KernelSpec& s) {
     return Need{"persistent: neither split nor swapped; else no multicast and at most 128 rows a consumer",
                 spec::name(s)};
   }
-  if (split != (s.k_slices > 1) || s.k_slices > limits(s.target).max_cluster || (s.split_k != spec::SplitK::kNone && !split)) {
+  if (split != (s.k_slices > 1) || s.k_slices > limits(s.target).max_cluster ||
+      (s.split_k != spec::SplitK::kNone && !split)) {
     return Need{fmt::format("splitk-cluster with 2 to {} slices, or no split", limits(s.target).max_cluster),
                 fmt::format("{} with {} slices", spec::to_string(s.split_k), s.k_slices)};
   }
@@ -255,7 +310,8 @@ std::vector<KernelSpec> tma_candidates(const Problem& p) {
     }
     for (const ThinTile& thin : kThinTiles) {
       for (const int slices : kSlices) {
-        KernelSpec s = with_tile(base, {kCoop, kBoth, thin.x, thin.y, thin.consumers, thin.stages, 1, false, swap});
+        KernelSpec s =
+            with_tile(base, {kCoop, kBoth, thin.x, thin.y, thin.consumers, thin.stages, 1, false, swap});
         s.k_slices = slices;
         s.split_k = slices > 1 ? spec::SplitK::kCluster : spec::SplitK::kNone;
         specs.push_back(s);
@@ -263,7 +319,8 @@ std::vector<KernelSpec> tma_candidates(const Problem& p) {
     }
   }
   // Block scales that TMA cannot fetch: the same kernels with a warp that copies them.
-  if (promote_k(base) != 0 && (!spans_k(p.a.scale) || !spans_k(p.b.scale))) {
+  const bool blocks = !spans_k(p.a.scale) || !spans_k(p.b.scale);
+  if (blocks && !is_e8m0(p.a.scale) && !is_e8m0(p.b.scale)) {
     const size_t count = specs.size();
     for (size_t i = 0; i < count; ++i) {
       KernelSpec s = specs[i];
@@ -309,13 +366,13 @@ std::optional<Need> mma_need(const KernelSpec& s) {
   }
   KernelSpec plain = s;
   plain.pads = {};
-  for (auto field : {&KernelSpec::swap_ab, &KernelSpec::persistent, &KernelSpec::fused, &KernelSpec::strided_scales}) {
+  for (auto field :
+       {&KernelSpec::swap_ab, &KernelSpec::persistent, &KernelSpec::fused, &KernelSpec::strided_scales}) {
     plain.*field = false;
   }
   plain.split_k = spec::SplitK::kNone;
   plain.k_slices = plain.cluster_m = plain.cluster_n = 1;
-  return plain == s ? std::nullopt
-                    : std::optional(Need{"no option of the TMA families", spec::name(s)});
+  return plain == s ? std::nullopt : std::optional(Need{"no option of the TMA families", spec::name(s)});
 }
 
 std::vector<KernelSpec> mma_candidates(Target target, const Problem& p) {

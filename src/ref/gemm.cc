@@ -123,6 +123,22 @@ double ratio(const Element& e, double got) {
   return bound > 0 ? error / bound : std::numeric_limits<double>::infinity();
 }
 
+// The least magnitude that a code counts as in an alignment.
+double least_weight(const spec::OperandSpec& operand, const Accumulator& accumulator) {
+  if (!accumulator.aligns_by_exponent) {
+    return 0;
+  }
+  switch (operand.type) {
+    case num::DType::kE4m3:
+      return 0x1p-6;
+    case num::DType::kE5m2:
+    case num::DType::kF16:
+      return 0x1p-14;
+    default:
+      return 0;  // bf16: 2^-126; integers: exact
+  }
+}
+
 }  // namespace
 
 Sample whole(int64_t m, int64_t n) {
@@ -147,10 +163,12 @@ Result<Reference> reference(const spec::Problem& problem, const GemmData& data, 
       .sample = sample, .d = problem.d, .elements = std::vector<Element>(sample.rows.size() * cols)};
   for (size_t first = 0; first < sample.rows.size(); first += kRowTile) {
     const auto rows = std::span(sample.rows).subspan(first, std::min(kRowTile, sample.rows.size() - first));
-    const Decoded a = decode_rows(problem.a, data.a, problem.m, problem.k, rows);
+    const Decoded a =
+        decode_rows(problem.a, data.a, problem.m, problem.k, rows, least_weight(problem.a, accumulator));
     for (size_t j = 0; j < cols; ++j) {
       const Decoded b =
-          decode_rows(problem.b, data.b, problem.n, problem.k, std::span(sample.cols).subspan(j, 1));
+          decode_rows(problem.b, data.b, problem.n, problem.k, std::span(sample.cols).subspan(j, 1),
+                      least_weight(problem.b, accumulator));
       for (size_t i = 0; i < rows.size(); ++i) {
         const Sum products{.value = dot(a.value_row(i), b.value_row(0)),
                            .magnitude = dot(a.weight_row(i), b.weight_row(0)),

@@ -62,6 +62,9 @@ Sample choose_sample(int64_t m, int64_t n, SampleSize size, uint64_t seed);
 // 128). 2^-24 is f32 itself, as on every CPU.
 struct Accumulator {
   double unit_roundoff = 0x1p-24;
+  // Addends are aligned by the exponents that their factors' codes have, and that of a zero or a subnormal is
+  // the least normal one: a large value times zero still pushes small products out.
+  bool aligns_by_exponent = false;
 };
 
 enum class Rule : uint8_t {

@@ -73,7 +73,7 @@ Status check(const OperandSpec& spec, const OperandData& data, const char* name)
 }
 
 Decoded decode_rows(const OperandSpec& spec, const OperandData& data, int64_t extent, int64_t k,
-                    std::span<const int64_t> rows) {
+                    std::span<const int64_t> rows, double least_weight) {
   const spec::ScaleSpec scale = spec.scale.value_or(spec::ScaleSpec{});
   const int64_t block_rows = scale.block_rows == spec::kAll ? extent : scale.block_rows;
   const int64_t block_k = scale.block_k == spec::kAll ? k : scale.block_k;
@@ -104,7 +104,7 @@ Decoded decode_rows(const OperandSpec& spec, const OperandData& data, int64_t ex
         const double code = static_cast<double>(codes[static_cast<size_t>(j)]);
         const double magnitude = std::fabs(code) + zero;
         value[j] = (code - f.zero) * factor;
-        weight[j] = magnitude * std::fabs(factor);
+        weight[j] = std::max(magnitude, least_weight) * std::fabs(factor);
         largest = magnitude > largest ? magnitude : largest;
       }
       out.peak[i] =

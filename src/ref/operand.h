@@ -63,6 +63,6 @@ Status check(const spec::OperandSpec& spec, const OperandData& data, const char*
 // Decodes the listed rows of an operand with `extent` rows in all. Exact, but for the last of 53 bits where a
 // global factor takes part. The operand was checked and the rows lie inside it.
 Decoded decode_rows(const spec::OperandSpec& spec, const OperandData& data, int64_t extent, int64_t k,
-                    std::span<const int64_t> rows);
+                    std::span<const int64_t> rows, double least_weight = 0);
 
 }  // namespace scalegemm::ref

@@ -19,8 +19,8 @@ struct Properties {
   int major = 0;
   int minor = 0;
   int multiprocessors = 0;
-  int shared_bytes = 0;  // the most that one CTA can have
-  int clock_khz = 0;     // maximum
+  int shared_bytes = 0;    // the most that one CTA can have
+  int clock_khz = 0;       // maximum
   int driver_version = 0;  // 12040 is CUDA 12.4
   uint64_t l2_bytes = 0;
   uint64_t memory_bytes = 0;

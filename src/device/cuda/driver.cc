@@ -73,9 +73,10 @@ Status load(const base::DynLib& library, Driver* d) {
 Result<std::unique_ptr<Opened>> open() {
   auto library = base::DynLib::open("libcuda.so.1");
   if (!library.ok()) {
-    return make_error(Code::kNoDevice,
-                      "cuda: there is no NVIDIA driver on this machine (libcuda.so.1); install one of CUDA 12.0 "
-                      "or later, or give \"cpu\"");
+    return make_error(
+        Code::kNoDevice,
+        "cuda: there is no NVIDIA driver on this machine (libcuda.so.1); install one of CUDA 12.0 "
+        "or later, or give \"cpu\"");
   }
   auto opened = std::make_unique<Opened>();
   opened->library = *std::move(library);
@@ -83,7 +84,8 @@ Result<std::unique_ptr<Opened>> open() {
   Error (*driver_version)(int*) = nullptr;
   SCALEGEMM_RETURN_IF_ERROR(opened->library.function("cuDriverGetVersion", &driver_version));
   if (driver_version(&version) != kSuccess || version < kLeastVersion) {
-    return make_error(Code::kNotBuilt, "cuda: the NVIDIA driver must support CUDA 12.0 or later, supports {}.{}",
+    return make_error(Code::kNotBuilt,
+                      "cuda: the NVIDIA driver must support CUDA 12.0 or later, supports {}.{}",
                       version / 1000, version % 1000 / 10);
   }
   SCALEGEMM_RETURN_IF_ERROR(load(opened->library, &opened->driver).with_context("the NVIDIA driver"));

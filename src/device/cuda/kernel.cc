@@ -13,7 +13,7 @@ using num::DType;
 // CUfunction_attribute.
 constexpr int kDynamicSharedBytes = 8;
 
-constexpr uint32_t kStepBytes = 128;  // of K in a TMA box: one 128-byte swizzle atom
+constexpr uint32_t kStepBytes = 128;                     // of K in a TMA box: one 128-byte swizzle atom
 constexpr uint32_t kStoreColumns = 64, kStoreRows = 16;  // of a box of D
 constexpr int64_t kTmaAlign = 16;
 
@@ -65,8 +65,8 @@ Status check_operand(const char* name, const SgOperand& o, int64_t rows, int64_t
     return unsupported("{}: TMA needs contiguous K (stride 1), has stride {}", name, o.stride_k);
   }
   if (tma_row_bytes(rows, k, o.stride_r, element) % kTmaAlign != 0) {
-    return unsupported("{}: TMA needs rows that lie a multiple of {} bytes apart, they lie {}", name, kTmaAlign,
-                       o.stride_r * element);
+    return unsupported("{}: TMA needs rows that lie a multiple of {} bytes apart, they lie {}", name,
+                       kTmaAlign, o.stride_r * element);
   }
   if (!aligned(o.data, kTmaAlign)) {
     return unsupported("{}: TMA needs data at a multiple of {} bytes", name, kTmaAlign);
@@ -74,32 +74,62 @@ Status check_operand(const char* name, const SgOperand& o, int64_t rows, int64_t
   return ok_status();
 }
 
-// Block scales that travel by TMA: lines of 16 bytes.
-Status check_scale(const char* name, const SgScale& s, int64_t bytes, int64_t rows, int64_t k) {
-  if (s.data == nullptr || s.block_k >= k) {
+// The scales of one operand as a TMA kernel was compiled for them.
+struct Grid {
+  uint32_t kind;  // SgTmaScaleKind
+  bool strided;
+  int64_t rows, blocks, bytes;
+};
+
+Grid grid_of(const SgCudaInfo& info, const SgGemm& g, bool is_a) {
+  const int64_t chain = std::max<int64_t>(1, info.promote_k);
+  return {.kind = is_a ? info.scale_a : info.scale_b,
+          .strided = info.strided_scales != 0,
+          .rows = is_a ? g.m : g.n,
+          .blocks = (g.k + chain - 1) / chain,
+          .bytes = is_a ? g.scale_bytes_a : g.scale_bytes_b};
+}
+
+// Block scales that travel by TMA: lines of 16 bytes; and e8m0 scales, which a warp copies by words of 4.
+Status check_scale(const char* name, const SgScale& s, const Grid& grid) {
+  const bool single = grid.kind == SG_SCALE_BLOCK_1;
+  if (!single && grid.kind != SG_SCALE_BLOCK_128) {
     return ok_status();
   }
-  const bool single = s.block_r == 1;
-  const int64_t groups = (rows + s.block_r - 1) / s.block_r;
-  const int64_t blocks = (k + s.block_k - 1) / s.block_k;
-  const int64_t extent = single ? groups : blocks;  // of a line
-  const int64_t lines = single ? blocks : groups;
-  const int64_t along = single ? s.stride_r : s.stride_k;
-  const int64_t apart = lines == 1 ? (extent + 3) / 4 * 4 : single ? s.stride_k : s.stride_r;
-  if ((extent > 1 && along != 1) || apart % 4 != 0 || apart < extent || bytes < lines * apart * 4) {
-    return unsupported(
-        "{}: this kernel needs scales contiguous along {}, in lines that lie a multiple of 16 bytes apart, the last "
-        "one padded to 16 bytes as well; strides are {} and {}, {} bytes",
-        name, single ? "rows" : "K", s.stride_r, s.stride_k, bytes);
+  const bool e8m0 = s.dtype == SG_E8M0;
+  if (!e8m0 && grid.strided) {
+    return ok_status();
   }
-  if (!aligned(s.data, kTmaAlign)) {
-    return unsupported("{}: TMA needs data at a multiple of {} bytes", name, kTmaAlign);
+  const bool along_rows = single && !e8m0;
+  const int64_t groups = single ? grid.rows : (grid.rows + 127) / 128;
+  const int64_t extent = along_rows ? groups : grid.blocks;  // of a line
+  const int64_t lines = along_rows ? grid.blocks : groups;
+  const int64_t along = along_rows ? s.stride_r : s.stride_k;
+  const int64_t unit = 4;  // scales in 16 bytes of f32, or in 4 bytes of e8m0
+  const int64_t apart = lines == 1 ? (extent + unit - 1) / unit * unit : along_rows ? s.stride_k : s.stride_r;
+  const int64_t element = e8m0 ? 1 : 4;
+  if ((extent > 1 && along != 1) || apart % unit != 0 || apart < extent ||
+      grid.bytes < lines * apart * element) {
+    return unsupported(
+        "{}: this kernel needs scales contiguous along {}, in lines that lie a multiple of {} bytes apart, "
+        "the last "
+        "one padded as well; strides are {} and {}, {} bytes",
+        name, along_rows ? "rows" : "K", unit * element, s.stride_r, s.stride_k, grid.bytes);
+  }
+  if (!aligned(s.data, unit * element)) {
+    return unsupported("{}: this kernel needs data at a multiple of {} bytes", name, unit * element);
   }
   return ok_status();
 }
 
-SgTmaScale tma_scale(const SgScale& s) {
-  return {static_cast<const float*>(s.data), static_cast<uint32_t>(s.stride_r), static_cast<uint32_t>(s.stride_k)};
+// With a single line the stride between lines may be anything: the loader wants one that holds the line.
+SgTmaScale tma_scale(const SgScale& s, const Grid& grid) {
+  SgTmaScale out = {static_cast<const float*>(s.data), static_cast<uint32_t>(s.stride_r),
+                    static_cast<uint32_t>(s.stride_k)};
+  if (grid.kind == SG_SCALE_BLOCK_1 && grid.blocks == 1 && !grid.strided) {
+    out.stride_k = static_cast<uint32_t>((grid.rows + 3) / 4 * 4);
+  }
+  return out;
 }
 
 SgTmaEpilogue tma_epilogue(const SgGemm& g) {
@@ -132,14 +162,14 @@ SgGemm batch_item(const SgGemm& g, int64_t i) {
   }
   item.c = advance(g.c, i * g.c_stride_batch, g.c_dtype);
   item.d = const_cast<void*>(advance(g.d, i * g.d_stride_batch, g.d_dtype));
-  item.scale_bytes_a -= i * g.a.scale.stride_batch * 4;
-  item.scale_bytes_b -= i * g.b.scale.stride_batch * 4;
+  item.scale_bytes_a -= i * g.a.scale.stride_batch * element_bytes(g.a.scale.dtype);
+  item.scale_bytes_b -= i * g.b.scale.stride_batch * element_bytes(g.b.scale.dtype);
   item.batch = 1;
   return item;
 }
 
-// Tiles of X that are walked before the next Y tile: about as many as keep the X and Y tiles of one wave in L2,
-// close to a square.
+// Tiles of X that are walked before the next Y tile: about as many as keep the X and Y tiles of one wave in
+// L2, close to a square.
 uint32_t raster_of(const SgCudaInfo& info, const SgGemm& g, int multiprocessors) {
   const unsigned tiles_m = ceil_div(g.m, info.tile_m * info.cluster_m);
   uint32_t best = 1;
@@ -158,8 +188,8 @@ uint32_t raster_of(const SgCudaInfo& info, const SgGemm& g, int multiprocessors)
 
 }  // namespace
 
-Result<std::shared_ptr<const Kernel>> Kernel::load(std::shared_ptr<const Device> device, const std::string& cubin,
-                                                   const std::string& symbol) {
+Result<std::shared_ptr<const Kernel>> Kernel::load(std::shared_ptr<const Device> device,
+                                                   const std::string& cubin, const std::string& symbol) {
   const Driver& d = device->driver();
   std::shared_ptr<Kernel> kernel(new Kernel(device));
   const Current current(*device);
@@ -182,9 +212,9 @@ Result<std::shared_ptr<const Kernel>> Kernel::load(std::shared_ptr<const Device>
     return make_error(Code::kCorruptData, "kernel {}: must be of ABI version {}, is of {}", symbol,
                       SG_CUDA_ABI_VERSION, kernel->info_.abi_version);
   }
-  SCALEGEMM_RETURN_IF_ERROR(check(d.function_set(kernel->function_, kDynamicSharedBytes,
-                                                 static_cast<int>(kernel->info_.shared_bytes)),
-                                  "giving a kernel its shared memory"));
+  SCALEGEMM_RETURN_IF_ERROR(check(
+      d.function_set(kernel->function_, kDynamicSharedBytes, static_cast<int>(kernel->info_.shared_bytes)),
+      "giving a kernel its shared memory"));
   return std::shared_ptr<const Kernel>(std::move(kernel));
 }
 
@@ -201,10 +231,8 @@ Status Kernel::check_addressable(const SgGemm& g) const {
   }
   SCALEGEMM_RETURN_IF_ERROR(check_operand("a", g.a, g.m, g.k));
   SCALEGEMM_RETURN_IF_ERROR(check_operand("b", g.b, g.n, g.k));
-  if (info_.strided_scales == 0) {
-    SCALEGEMM_RETURN_IF_ERROR(check_scale("scale_a", g.a.scale, g.scale_bytes_a, g.m, g.k));
-    SCALEGEMM_RETURN_IF_ERROR(check_scale("scale_b", g.b.scale, g.scale_bytes_b, g.n, g.k));
-  }
+  SCALEGEMM_RETURN_IF_ERROR(check_scale("scale_a", g.a.scale, grid_of(info_, g, true)));
+  SCALEGEMM_RETURN_IF_ERROR(check_scale("scale_b", g.b.scale, grid_of(info_, g, false)));
   if (g.n > 1 && g.d_stride_n != 1) {
     return unsupported("d: this kernel needs contiguous columns (stride 1), has stride {}", g.d_stride_n);
   }
@@ -247,7 +275,8 @@ Status Kernel::launch_tma(const SgGemm& g, Stream stream) const {
   constexpr int kPromote256 = 3;  // L2 sectors of 256 bytes: operands are read whole
   TensorMap map_a, map_b, map_d{};
   const auto operand = [&](const SgOperand& o, int64_t rows) {
-    return Matrix{const_cast<void*>(o.data), rows, g.k, tma_row_bytes(rows, g.k, o.stride_r, element), element};
+    return Matrix{const_cast<void*>(o.data), rows, g.k, tma_row_bytes(rows, g.k, o.stride_r, element),
+                  element};
   };
   SCALEGEMM_RETURN_IF_ERROR(encode(d, operand(g.a, g.m), {box_k, info_.box_m}, kPromote256, &map_a));
   SCALEGEMM_RETURN_IF_ERROR(encode(d, operand(g.b, g.n), {box_k, info_.box_n}, kPromote256, &map_b));
@@ -263,10 +292,9 @@ Status Kernel::launch_tma(const SgGemm& g, Stream stream) const {
   p.n = static_cast<uint32_t>(g.n);
   p.k = static_cast<uint32_t>(g.k);
   p.raster = raster_of(info_, g, device_->properties().multiprocessors);
-  const auto blocks = [&](const SgScale& s) { return s.data == nullptr ? 1u : ceil_div(g.k, s.block_k); };
-  p.scale_blocks = std::max(blocks(g.a.scale), blocks(g.b.scale));
-  p.scale_a = tma_scale(g.a.scale);
-  p.scale_b = tma_scale(g.b.scale);
+  p.scale_blocks = info_.promote_k == 0 ? 1 : ceil_div(g.k, info_.promote_k);
+  p.scale_a = tma_scale(g.a.scale, grid_of(info_, g, true));
+  p.scale_b = tma_scale(g.b.scale, grid_of(info_, g, false));
   p.d = {g.d, static_cast<uint64_t>(g.d_stride_m), p.m, p.n, vectors ? 1u : 0u};
   p.global_a = g.a.global_scale;
   p.global_b = g.b.global_scale;

@@ -16,8 +16,8 @@ namespace scalegemm::device::cuda {
 class Kernel {
  public:
   // Loads a cubin. kCorruptData when it does not hold `symbol` and its info as this library's ABI has them.
-  static Result<std::shared_ptr<const Kernel>> load(std::shared_ptr<const Device> device, const std::string& cubin,
-                                                    const std::string& symbol);
+  static Result<std::shared_ptr<const Kernel>> load(std::shared_ptr<const Device> device,
+                                                    const std::string& cubin, const std::string& symbol);
   ~Kernel();
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
