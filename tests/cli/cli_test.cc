@@ -204,6 +204,27 @@ TEST_F(CliTest, Doctor) {
   }
 }
 
+// What stopped nothing is said all the same: a flag that the compiler refuses, a cache that cannot be used.
+TEST_F(CliTest, DoctorShowsWarningsOfTheRuntime) {
+  write_file(path("cxx"),
+             "#!/bin/sh\nfor word; do [ \"$word\" != -mprefer-vector-width=512 ] || exit 1; done\nexec g++ "
+             "\"$@\"\n");
+  std::filesystem::permissions(path("cxx"), std::filesystem::perms::owner_all);
+  const Output output =
+      run("doctor --json", "env SCALEGEMM_CXX='" + path("cxx") + "' SCALEGEMM_CACHE_DIR=/proc/nowhere");
+  EXPECT_EQ(output.exit_code, 0) << output.out << output.err;
+  std::string runtime;
+  const Json json = Json::parse(output.out, nullptr, false);
+  for (const Json& finding : json["findings"]) {
+    if (finding["what"] == "runtime") {
+      EXPECT_EQ(finding["state"], "warning");
+      runtime += finding["detail"].get<std::string>() + "\n";
+    }
+  }
+  EXPECT_NE(runtime.find("does not take -mprefer-vector-width=512"), std::string::npos) << runtime;
+  EXPECT_NE(runtime.find("kernel cache not used"), std::string::npos) << runtime;
+}
+
 TEST_F(CliTest, Verify) {
   const Json json = run_json("verify --m 5 --n 33 --k 66 --scheme mxfp4 --layout rcr --seed 7");
   EXPECT_EQ(keys_of(json), (std::vector<std::string>{"problem", "kernel", "passed", "proofs"}));
