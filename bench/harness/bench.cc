@@ -36,7 +36,7 @@ Rotation prepare(const Runtime& runtime, const Case& c, const BenchOptions& opti
   try {
     const auto data = std::make_shared<CaseData>(make_case_data(c));
     rotation.copies.push_back(std::make_unique<Instance>(runtime, data, options.choice, kPoison));
-    result.kernel = rotation.copies.front()->kernel();
+    result.work.kernel = rotation.copies.front()->kernel();
     const ProofResult proof = check_once(*rotation.copies.front(), options.most_products);
     result.verified = proof.passed;
     if (!proof.passed) {
@@ -55,6 +55,25 @@ Rotation prepare(const Runtime& runtime, const Case& c, const BenchOptions& opti
     return {};
   }
   return rotation;
+}
+
+// What a run costs besides arithmetic: argument checks, the way to the kernel, its prologue.
+double host_cost_us(const Runtime& runtime, Case c) {
+  c.m = c.n = c.batch = 1;
+  c.k = 2;
+  constexpr int kRuns = 20;  // a time: one run is too short for the clock
+  try {
+    Instance least(runtime, std::make_shared<CaseData>(make_case_data(c)), {.threads = 1, .kernel = {}},
+                   kPoison);
+    const Candidate runs[] = {[&] {
+      for (int i = 0; i < kRuns; ++i) {
+        least.run_again();
+      }
+    }};
+    return time_interleaved(runs, {.warmup = 10, .repeat = 50, .budget_s = 0.02}).front().median_us / kRuns;
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 }  // namespace
@@ -78,10 +97,11 @@ std::vector<BenchResult> bench_shape(const Runtime& runtime, const std::vector<C
     BenchResult& result = results[timed[t]];
     const Case& c = result.c;
     result.timing = timings[t];
-    const double operations = 2.0 * static_cast<double>(c.batch) * static_cast<double>(c.m) *
-                              static_cast<double>(c.n) * static_cast<double>(c.k);
-    const auto bytes = static_cast<double>(rotations[timed[t]].copies.front()->traffic_bytes());
-    result.rates = rates_of(operations, bytes, result.timing.median_us, result.kernel, options.ceilings);
+    result.work.operations = 2.0 * static_cast<double>(c.batch) * static_cast<double>(c.m) *
+                             static_cast<double>(c.n) * static_cast<double>(c.k);
+    result.work.bytes = static_cast<double>(rotations[timed[t]].copies.front()->traffic_bytes());
+    result.work.microseconds = result.timing.median_us;
+    result.host_us = host_cost_us(runtime, c);
   }
   return results;
 }

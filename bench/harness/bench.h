@@ -16,7 +16,6 @@ namespace scalegemm::harness {
 struct BenchOptions {
   TimingOptions timing;
   PlanChoice choice;
-  scalegemm_ceilings ceilings{};
   uint64_t last_cache_bytes = 0;  // copies of the operands together exceed twice this
   int most_copies = 64;           // and are no more than this
   uint64_t most_copy_bytes = uint64_t{1} << 31;
@@ -26,10 +25,10 @@ struct BenchOptions {
 
 struct BenchResult {
   Case c;
-  std::string kernel;
   Timing timing;
-  Rates rates;
-  bool cold = false;  // the copies exceeded twice the last cache
+  Work work;           // kernel, operations, bytes, median time
+  double host_us = 0;  // of a run of the least problem of this kind (1 x 1 x 2) on one thread; 0: none such
+  bool cold = false;   // the copies exceeded twice the last cache
   bool verified = false;
   std::string problem;  // why it was not verified or could not be run
 };

@@ -73,8 +73,8 @@ std::vector<std::string> split_line(const std::string& line) {
 size_t column_of(const std::vector<std::string>& header, const std::string& column, const std::string& path) {
   const auto found = std::find(header.begin(), header.end(), column);
   if (found == header.end()) {
-    fail(SCALEGEMM_INVALID_ARGUMENT, fmt::format("{}: line 1: needed the columns name,m,n,k; given \"{}\"",
-                                                 path, printable(fmt::format("{}", fmt::join(header, ",")))));
+    fail(SCALEGEMM_CORRUPT_DATA, fmt::format("{}: line 1: needed the columns name,m,n,k; given \"{}\"", path,
+                                             printable(fmt::format("{}", fmt::join(header, ",")))));
   }
   return static_cast<size_t>(found - header.begin());
 }
@@ -83,7 +83,7 @@ int64_t size_of(const std::string& text, const std::string& column, const std::s
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 1) {
-    fail(SCALEGEMM_INVALID_ARGUMENT,
+    fail(SCALEGEMM_CORRUPT_DATA,
          fmt::format("{}: column {}: needed a positive integer; given \"{}\"", where, column, text));
   }
   return value;
@@ -156,7 +156,7 @@ std::vector<Case> read_suite(const std::string& path) {
     }
     const std::string where = fmt::format("{}: line {}", path, number);
     if (cells.size() < header.size()) {
-      fail(SCALEGEMM_INVALID_ARGUMENT,
+      fail(SCALEGEMM_CORRUPT_DATA,
            fmt::format("{}: needed {} columns; given {}", where, header.size(), cells.size()));
     }
     Case c;
@@ -167,8 +167,7 @@ std::vector<Case> read_suite(const std::string& path) {
     cases.push_back(c);
   }
   if (cases.empty()) {
-    fail(SCALEGEMM_INVALID_ARGUMENT,
-         fmt::format("{}: needed a header name,m,n,k and rows; given no row", path));
+    fail(SCALEGEMM_CORRUPT_DATA, fmt::format("{}: needed a header name,m,n,k and rows; given no row", path));
   }
   return cases;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 
@@ -142,8 +143,11 @@ const char* to_string(Proof proof) {
 ProofReport prove(const Runtime& runtime, const Case& c, const ProofOptions& options) {
   ProofReport report;
   report.kernel = make_plan(runtime, problem_of(c), options.choice).kernel();
-  for (const auto& proof : {prove_exact, prove_random, prove_poison, prove_repeat}) {
-    report.results.push_back(proof(runtime, c, options));
+  constexpr std::array kAll = {prove_exact, prove_random, prove_poison, prove_repeat};
+  static_assert(kAll.size() == kProofs);
+  for (size_t i = 0; i < kAll.size(); ++i) {
+    options.before(static_cast<Proof>(i));
+    report.results.push_back(kAll[i](runtime, c, options));
   }
   return report;
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,11 +22,13 @@
 namespace scalegemm::harness {
 
 enum class Proof : uint8_t { kExact, kRandom, kPoison, kRepeat };
+inline constexpr int kProofs = 4;
 
 struct ProofOptions {
   PlanChoice choice;
   int repeats = 20;
-  int64_t most_products = int64_t{1} << 27;  // beyond it the oracle looks at sampled rows and columns
+  std::function<void(Proof)> before = [](Proof) {};  // called when a proof of prove() begins
+  int64_t most_products = int64_t{1} << 27;          // beyond it the oracle looks at sampled rows and columns
 };
 
 struct ProofResult {

@@ -20,7 +20,7 @@
  *   - Structures that may grow start with struct_size, which the caller sets to sizeof before every call,
  * also before an _init function and for results, so that an older caller works with a newer library. The
  *     others (tensor, scale_desc, operand_desc, scheme_info, kernel_info, file_tensor) are frozen. Fields
- * that are not used, reserved ones among them, must be 0.
+ * that are not used must be 0; reserved ones that are not are refused with SCALEGEMM_INVALID_ARGUMENT.
  *   - Pointers that are handed in stay the caller's. Objects that are handed out are freed by their
  *     _destroy function, which accepts NULL.
  *   - All functions are thread-safe; one object may be used by many threads, except while it is destroyed.
@@ -202,6 +202,12 @@ SCALEGEMM_API scalegemm_status scalegemm_runtime_create(const scalegemm_runtime_
                                                         scalegemm_runtime** runtime);
 SCALEGEMM_API void scalegemm_runtime_destroy(scalegemm_runtime* runtime);
 
+/* What stopped nothing and yet deserves a look, one a line, "" when there is nothing: rows of the tuned table
+ * whose kernel is unknown (they are left out), a disk cache that could not be used, flags that the compiler
+ * refused. Grows while kernels are compiled. text and size as in scalegemm_explain. */
+SCALEGEMM_API scalegemm_status scalegemm_runtime_warnings(const scalegemm_runtime* runtime, char* text,
+                                                          uint64_t* size);
+
 typedef struct scalegemm_device_info {
   uint64_t struct_size;
   char name[64];      /* "cpu", "cuda:0": what plan options take */
@@ -217,8 +223,8 @@ SCALEGEMM_API int32_t scalegemm_device_count(const scalegemm_runtime* runtime);
 SCALEGEMM_API scalegemm_status scalegemm_device(const scalegemm_runtime* runtime, int32_t index,
                                                 scalegemm_device_info* info);
 
-/* What the hardware can do, for a number of threads: instruction rates of one thread (measured once a
- * process) times the threads, the read bandwidth measured now with all of them (about 0.2 s). */
+/* What the hardware can do, for a number of threads, measured now: instruction rates of one thread times the
+ * threads, the read bandwidth with all of them (about 0.3 s). */
 typedef struct scalegemm_ceilings {
   uint64_t struct_size;
   double f32_fma_gflops;     /* f32 multiply-adds from registers, 2 flop each */
@@ -342,7 +348,7 @@ typedef struct scalegemm_run_args {
   float beta;      /* 0: C is not read */
   void* workspace; /* scalegemm_plan_workspace_bytes of memory, 64-byte aligned; one a concurrent run */
   uint64_t workspace_bytes;
-  void* stream; /* CUstream or hipStream_t of the caller; NULL on the CPU */
+  void* stream; /* CUstream or hipStream_t of the caller; must be NULL for a plan of the CPU device */
 } scalegemm_run_args;
 
 /* Everything 0 but struct_size and alpha. */

@@ -105,7 +105,7 @@ class Runtime {
     }
     return list;
   }
-  // About 0.2 s. `device` as in scalegemm_device_info.name.
+  // About 0.3 s. `device` as in scalegemm_device_info.name.
   scalegemm_ceilings measure_ceilings(const std::string& device, int32_t threads) const {
     auto ceilings = make<scalegemm_ceilings>();
     check(scalegemm_measure_ceilings(get(), device.c_str(), threads, &ceilings));
@@ -126,6 +126,13 @@ class Runtime {
     return text_of(size, [&](char* text, uint64_t* bytes) {
       return scalegemm_explain(get(), &problem, options, json, text, bytes);
     });
+  }
+  // scalegemm_runtime_warnings: lines.
+  std::string warnings() const {
+    uint64_t size = 0;
+    check(scalegemm_runtime_warnings(get(), nullptr, &size));
+    return text_of(
+        size, [&](char* text, uint64_t* bytes) { return scalegemm_runtime_warnings(get(), text, bytes); });
   }
   // The generated source of a kernel.
   std::string kernel_source(const std::string& name) const {

@@ -45,6 +45,10 @@ Status write_text(std::string_view text, char* out, uint64_t* size) {
   return ok_status();
 }
 
+Status check_reserved(int32_t value, std::string_view name) {
+  return value == 0 ? ok_status() : invalid_argument("{}: is reserved, so it must be 0, got {}", name, value);
+}
+
 Result<num::DType> to_dtype(int32_t value, const char* name) {
   if (!num::is_valid(value)) {
     return invalid_argument("{}: {} is no scalegemm_dtype (1 .. {})", name, value, num::kDTypes.size());
@@ -57,6 +61,7 @@ Result<spec::OperandSpec> to_operand(const scalegemm_operand_desc& desc, const c
   const std::string prefix = name;
   SCALEGEMM_ASSIGN_OR_RETURN(operand.type, to_dtype(desc.dtype, (prefix + ".dtype").c_str()));
   SCALEGEMM_RETURN_IF_ERROR(check_range(desc.layout, 0, 1, (prefix + ".layout").c_str()));
+  SCALEGEMM_RETURN_IF_ERROR(check_reserved(desc.scale.reserved, prefix + ".scale.reserved"));
   operand.layout = static_cast<spec::Layout>(desc.layout);
   if (desc.scale.dtype != SCALEGEMM_DTYPE_NONE) {
     SCALEGEMM_ASSIGN_OR_RETURN(operand.scale, to_scale(desc.scale, prefix));
@@ -113,11 +118,15 @@ Result<runtime::PlanOptions> to_plan_options(const scalegemm_plan_options* in) {
   if (c.threads < 0) {
     return invalid_argument("options.threads: must be 0 (the runtime's) or more, got {}", c.threads);
   }
+  SCALEGEMM_RETURN_IF_ERROR(check_reserved(c.reserved, "options.reserved"));
   options.threads = c.threads;
   return options;
 }
 
-runtime::Tensor to_tensor(const scalegemm_tensor& tensor) {
+Result<runtime::Tensor> to_tensor(const scalegemm_tensor& tensor, std::string_view name) {
+  if (tensor.reserved != 0) {
+    return check_reserved(tensor.reserved, fmt::format("{}.reserved", name));
+  }
   runtime::Tensor out;
   out.data = tensor.data;
   out.bytes = tensor.bytes;

@@ -71,11 +71,14 @@ void copy_text(char (&out)[kSize], std::string_view text) {
 // As scalegemm_explain says: copies into the caller's buffer of *size bytes, sets *size to what is needed.
 Status write_text(std::string_view text, char* out, uint64_t* size);
 
+// A field that must be 0.
+Status check_reserved(int32_t value, std::string_view name);
+
 Result<num::DType> to_dtype(int32_t value, const char* name);
 Result<spec::OperandSpec> to_operand(const scalegemm_operand_desc& desc, const char* name);
 Result<spec::Problem> to_problem(const scalegemm_problem* problem);
 Result<runtime::PlanOptions> to_plan_options(const scalegemm_plan_options* options);
-runtime::Tensor to_tensor(const scalegemm_tensor& tensor);
+Result<runtime::Tensor> to_tensor(const scalegemm_tensor& tensor, std::string_view name);
 
 scalegemm_operand_desc from_operand(const spec::OperandSpec& operand);
 

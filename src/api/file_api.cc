@@ -76,6 +76,7 @@ Status check_tensor(const scalegemm_file_tensor& tensor, int64_t index) {
         "tensors[{}].fortran_order: only row-major tensors are written, so it must be 0, got {}", index,
         tensor.fortran_order);
   }
+  SCALEGEMM_RETURN_IF_ERROR(check_reserved(tensor.reserved, fmt::format("tensors[{}].reserved", index)));
   if (tensor.data == nullptr && tensor.bytes > 0) {
     return invalid_argument("tensors[{}].data: must not be null for {} bytes", index, tensor.bytes);
   }

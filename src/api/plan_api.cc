@@ -31,11 +31,15 @@ Result<Request> read_request(const scalegemm_runtime* rt, const scalegemm_proble
   return request;
 }
 
-runtime::WeightTensors to_weights(const scalegemm_pack_args& args) {
-  return {.b = to_tensor(args.b),
-          .scale = to_tensor(args.scale_b),
-          .zero = to_tensor(args.zero_b),
-          .global = args.global_b};
+// B of scalegemm_pack_args or scalegemm_run_args.
+template <class Args>
+Result<runtime::WeightTensors> to_weights(const Args& args) {
+  runtime::WeightTensors weights;
+  SCALEGEMM_ASSIGN_OR_RETURN(weights.b, to_tensor(args.b, "b"));
+  SCALEGEMM_ASSIGN_OR_RETURN(weights.scale, to_tensor(args.scale_b, "scale_b"));
+  SCALEGEMM_ASSIGN_OR_RETURN(weights.zero, to_tensor(args.zero_b, "zero_b"));
+  weights.global = args.global_b;
+  return weights;
 }
 
 }  // namespace
@@ -88,7 +92,8 @@ scalegemm_status scalegemm_pack(scalegemm_runtime* rt, const scalegemm_problem* 
     SCALEGEMM_ASSIGN_OR_RETURN(const Request request, read_request(rt, problem, options));
     scalegemm_pack_args c;
     SCALEGEMM_RETURN_IF_ERROR(read_struct(args, "args", &c));
-    SCALEGEMM_ASSIGN_OR_RETURN(auto impl, rt->impl->pack(request.problem, request.options, to_weights(c)));
+    SCALEGEMM_ASSIGN_OR_RETURN(const runtime::WeightTensors weights, to_weights(c));
+    SCALEGEMM_ASSIGN_OR_RETURN(auto impl, rt->impl->pack(request.problem, request.options, weights));
     *packed = new scalegemm_packed{std::move(impl)};
     return ok_status();
   });
@@ -119,7 +124,8 @@ scalegemm_status scalegemm_unpack(const scalegemm_packed* packed, const scalegem
     SCALEGEMM_RETURN_IF_ERROR(require(packed, "packed"));
     scalegemm_pack_args c;
     SCALEGEMM_RETURN_IF_ERROR(read_struct(out, "out", &c));
-    SCALEGEMM_RETURN_IF_ERROR(packed->impl->unpack(to_weights(c)));
+    SCALEGEMM_ASSIGN_OR_RETURN(const runtime::WeightTensors weights, to_weights(c));
+    SCALEGEMM_RETURN_IF_ERROR(packed->impl->unpack(weights));
     if (c.global_b != nullptr) {
       *c.global_b = packed->impl->header().global_scale;
     }
@@ -152,18 +158,19 @@ scalegemm_status scalegemm_run(const scalegemm_plan* plan, const scalegemm_run_a
     scalegemm_run_args c;
     SCALEGEMM_RETURN_IF_ERROR(read_struct(args, "args", &c));
     runtime::RunArgs run;
-    run.a = to_tensor(c.a);
-    run.scale_a = to_tensor(c.scale_a);
-    run.zero_a = to_tensor(c.zero_a);
+    if (c.stream != nullptr) {
+      return invalid_argument("args.stream: must be null, because this plan runs on the CPU, got {}",
+                              c.stream);
+    }
+    SCALEGEMM_ASSIGN_OR_RETURN(run.a, to_tensor(c.a, "a"));
+    SCALEGEMM_ASSIGN_OR_RETURN(run.scale_a, to_tensor(c.scale_a, "scale_a"));
+    SCALEGEMM_ASSIGN_OR_RETURN(run.zero_a, to_tensor(c.zero_a, "zero_a"));
     run.global_a = c.global_a;
-    run.weights = {.b = to_tensor(c.b),
-                   .scale = to_tensor(c.scale_b),
-                   .zero = to_tensor(c.zero_b),
-                   .global = c.global_b};
+    SCALEGEMM_ASSIGN_OR_RETURN(run.weights, to_weights(c));
     run.packed_b = c.packed_b != nullptr ? c.packed_b->impl.get() : nullptr;
-    run.c = to_tensor(c.c);
-    run.bias = to_tensor(c.bias);
-    run.d = to_tensor(c.d);
+    SCALEGEMM_ASSIGN_OR_RETURN(run.c, to_tensor(c.c, "c"));
+    SCALEGEMM_ASSIGN_OR_RETURN(run.bias, to_tensor(c.bias, "bias"));
+    SCALEGEMM_ASSIGN_OR_RETURN(run.d, to_tensor(c.d, "d"));
     run.alpha = c.alpha;
     run.beta = c.beta;
     run.workspace = c.workspace;

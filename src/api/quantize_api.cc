@@ -31,7 +31,10 @@ struct Part {
 };
 
 Result<std::span<std::byte>> part_span(const Part& part, size_t bytes) {
-  const runtime::Tensor t = part.tensor != nullptr ? to_tensor(*part.tensor) : runtime::Tensor{};
+  runtime::Tensor t;
+  if (part.tensor != nullptr) {
+    SCALEGEMM_ASSIGN_OR_RETURN(t, to_tensor(*part.tensor, part.name));
+  }
   if (!part.needed) {
     SCALEGEMM_RETURN_IF_ERROR(runtime::check_absent(t, part.name, "the operand has none"));
     return std::span<std::byte>();
@@ -78,7 +81,7 @@ Result<Parts> read_parts(const spec::OperandSpec& operand, int64_t rows, int64_t
 // The f32 side: any strides.
 Result<runtime::Tensor> read_floats(const scalegemm_tensor* tensor, const char* name) {
   SCALEGEMM_RETURN_IF_ERROR(require(tensor, name));
-  const runtime::Tensor t = to_tensor(*tensor);
+  SCALEGEMM_ASSIGN_OR_RETURN(const runtime::Tensor t, to_tensor(*tensor, name));
   if (t.shape[1] < 1 || t.shape[2] < 1) {
     return invalid_argument("{}: rows and columns must be positive, got {} x {}", name, t.shape[1],
                             t.shape[2]);
@@ -105,6 +108,7 @@ Result<quant::QuantizeOptions> read_options(const scalegemm_quantize_options* op
       return invalid_argument("options.scale_rounding: must be 0 (floor), 1 (even) or 2 (ceil), got {}",
                               c.scale_rounding);
     }
+    SCALEGEMM_RETURN_IF_ERROR(check_reserved(c.reserved, "options.reserved"));
     out.scale_rounding = static_cast<quant::ScaleRounding>(c.scale_rounding);
   }
   return out;

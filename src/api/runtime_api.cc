@@ -26,6 +26,10 @@ scalegemm_status scalegemm_runtime_create(const scalegemm_runtime_options* optio
       if (c.jit != 0 && c.jit != -1) {
         return invalid_argument("options.jit: must be 0 (when needed) or -1 (never), got {}", c.jit);
       }
+      if (c.strict != 0 && c.strict != 1) {
+        return invalid_argument("options.strict: must be 0 or 1, got {}", c.strict);
+      }
+      SCALEGEMM_RETURN_IF_ERROR(check_reserved(c.reserved, "options.reserved"));
       o.threads = c.threads;
       o.jit = c.jit == 0;
       o.strict = c.strict != 0;
@@ -145,6 +149,17 @@ scalegemm_status scalegemm_cache_clear(scalegemm_runtime* rt) {
   return guarded([&]() -> Status {
     SCALEGEMM_RETURN_IF_ERROR(require(rt, "runtime"));
     return rt->impl->clear_cache();
+  });
+}
+
+scalegemm_status scalegemm_runtime_warnings(const scalegemm_runtime* rt, char* text, uint64_t* size) {
+  return guarded([&]() -> Status {
+    SCALEGEMM_RETURN_IF_ERROR(require(rt, "runtime"));
+    std::string lines;
+    for (const std::string& warning : rt->impl->warnings()) {
+      lines += warning + "\n";
+    }
+    return write_text(lines, text, size);
   });
 }
 

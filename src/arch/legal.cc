@@ -4,6 +4,7 @@
 #include <span>
 
 #include "arch/cuda_family.h"
+#include "num/name_list.h"
 
 namespace scalegemm::arch {
 namespace {
@@ -48,11 +49,7 @@ std::optional<Broken> cpu_type_b(const KernelSpec& s) {
   if (s.b && std::find(types.begin(), types.end(), *s.b) != types.end()) {
     return std::nullopt;
   }
-  std::string known;
-  for (DType type : types) {
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", num::name(type));
-  }
-  return Broken{known, type_text(s.b)};
+  return Broken{num::name_list(types), type_text(s.b)};
 }
 
 std::optional<Broken> cpu_run_time(const KernelSpec& s) {

@@ -19,6 +19,7 @@ namespace scalegemm::base {
 namespace {
 
 constexpr mode_t kFileMode = 0600;
+constexpr mode_t kUmaskMode = 0666;  // less what the umask takes
 constexpr mode_t kFolderMode = 0700;
 
 std::string folder_of(const std::string& path) {
@@ -43,30 +44,8 @@ Result<UniqueFd> open_regular(const std::string& path, struct stat* info) {
   return fd;
 }
 
-// Unique within the host: process, and a count within the process. O_EXCL guards against leftovers.
-std::string unfinished_name(const std::string& path) {
-  static std::atomic<uint64_t> counter{0};
-  return fmt::format("{}{}{}-{}", path, kUnfinishedMarker, ::getpid(),
-                     counter.fetch_add(1, std::memory_order_relaxed));
-}
-
-Result<UniqueFd> create_new(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode));
-  if (!fd) {
-    return errno_status("create", path);
-  }
-  return fd;
-}
-
-Status write_and_sync(const std::string& path, std::span<const std::string_view> parts) {
-  SCALEGEMM_ASSIGN_OR_RETURN(const UniqueFd fd, create_new(path));
-  for (const std::string_view part : parts) {
-    SCALEGEMM_RETURN_IF_ERROR(write_all(fd.get(), part, path));
-  }
-  if (::fsync(fd.get()) != 0) {
-    return errno_status("flush", path);
-  }
-  return ok_status();
+UniqueFd create_new(const std::string& path, mode_t mode) {
+  return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
 }
 
 bool same_file(const struct stat& a, const struct stat& b) {
@@ -179,28 +158,98 @@ Status write_all(int fd, std::string_view bytes, std::string_view path) {
 }
 
 Status write_new_file(const std::string& path, std::string_view content) {
-  SCALEGEMM_ASSIGN_OR_RETURN(const UniqueFd fd, create_new(path));
+  const UniqueFd fd = create_new(path, kFileMode);
+  if (!fd) {
+    return errno_status("create", path);
+  }
   return write_all(fd.get(), content, path);
 }
 
-Status atomic_publish(const std::string& path, std::span<const std::string_view> parts) {
-  const std::string unfinished = unfinished_name(path);
-  if (Status status = write_and_sync(unfinished, parts); !status.ok()) {
-    ::unlink(unfinished.c_str());
-    return status;
+OutputFile::OutputFile(std::string path, std::string unfinished, UniqueFd fd)
+    : path_(std::move(path)), unfinished_(std::move(unfinished)), fd_(std::move(fd)) {}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      unfinished_(std::exchange(other.unfinished_, {})),
+      fd_(std::move(other.fd_)) {}
+
+OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(unfinished_, other.unfinished_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+OutputFile::~OutputFile() {
+  if (!unfinished_.empty()) {
+    ::unlink(unfinished_.c_str());
   }
-  if (::rename(unfinished.c_str(), path.c_str()) != 0) {
-    Status status = errno_status("publish", path);
-    ::unlink(unfinished.c_str());
-    return status;
+}
+
+Result<OutputFile> OutputFile::create(const std::string& path, Access access) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return make_error(Code::kIoError, "{}: needs a regular file or none, is something else", path);
   }
+  // Unique within the host: process, and a count within the process. Killed writers may have left some.
+  static std::atomic<uint64_t> counter{0};
+  constexpr int kNames = 1000;
+  for (int tried = 0; tried < kNames; ++tried) {
+    std::string unfinished = fmt::format("{}{}{}-{}", path, kUnfinishedMarker, ::getpid(),
+                                         counter.fetch_add(1, std::memory_order_relaxed));
+    UniqueFd fd = create_new(unfinished, access == Access::kUmask ? kUmaskMode : kFileMode);
+    if (fd) {
+      return OutputFile(path, std::move(unfinished), std::move(fd));
+    }
+    if (errno != EEXIST) {
+      return errno_status("create", path);
+    }
+  }
+  return make_error(Code::kIoError, "{}: {} unfinished files are beside it already; remove {}{}*", path,
+                    kNames, path, kUnfinishedMarker);
+}
+
+Status OutputFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return errno_status("write", path_);
+    }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+    offset += static_cast<uint64_t>(written);
+  }
+  return ok_status();
+}
+
+Status OutputFile::publish() {
+  if (::fsync(fd_.get()) != 0) {
+    return errno_status("flush", path_);
+  }
+  if (::rename(unfinished_.c_str(), path_.c_str()) != 0) {
+    return errno_status("publish", path_);
+  }
+  unfinished_.clear();
+  fd_.reset();
   // The rename itself reaches the disk only with its folder. Some file systems cannot flush a folder; the
   // content is complete and visible either way, so this is not a failure.
-  const UniqueFd folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd folder(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder) {
     ::fsync(folder.get());
   }
   return ok_status();
+}
+
+Status atomic_publish(const std::string& path, std::span<const std::string_view> parts, Access access) {
+  SCALEGEMM_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path, access));
+  uint64_t offset = 0;
+  for (const std::string_view part : parts) {
+    SCALEGEMM_RETURN_IF_ERROR(file.write_at(offset, std::as_bytes(std::span(part))));
+    offset += part.size();
+  }
+  return file.publish();
 }
 
 Status make_dirs(const std::string& path) {

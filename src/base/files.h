@@ -1,7 +1,8 @@
 // Files as the library needs them: whole reads with a cap, read-only maps, atomic publishing, locks.
 //
 // Every failure is Code::kIoError with the path and the system's reason in the message. Files are created
-// owner-only (0600) and folders 0700, whatever the umask. Descriptors are never inherited by children.
+// owner-only (0600) and folders 0700, whatever the umask, but for files that a user asks for
+// (Access::kUmask). Descriptors are never inherited by children.
 #pragma once
 
 #include <chrono>
@@ -67,13 +68,43 @@ Status write_all(int fd, std::string_view bytes, std::string_view path);
 // Creates a file that must not exist yet, owner-only. Not flushed to the disk: for temporary files.
 Status write_new_file(const std::string& path, std::string_view content);
 
-// Publishes a file: the parts, one after the other, go to a uniquely named file in the same folder, which is
-// flushed to the disk and renamed over `path`, and the folder is flushed. Readers see the old content or the
-// new, never a mixture; a failure leaves `path` as it was and no file behind.
-Status atomic_publish(const std::string& path, std::span<const std::string_view> parts);
+// Who may read a file that is made: caches are the owner's alone, output files are as the umask says.
+enum class Access : uint8_t { kOwnerOnly, kUmask };
 
-// The marker in the names of files that atomic_publish has not finished (a killed writer leaves one).
+// The marker in the names of files that are not finished yet (a killed writer leaves one).
 inline constexpr std::string_view kUnfinishedMarker = ".tmp-";
+
+// A file that appears complete or not at all: what is written goes to a new file beside `path`, which is
+// flushed to the disk and renamed over `path` at the end, and the folder is flushed. Readers see the old
+// content or the new, never a mixture. Whatever fails, and also when the object goes away unpublished,
+// `path` keeps its old content and no file is left behind.
+class OutputFile {
+ public:
+  // Refused: a folder that is missing or not writable, a `path` that exists and is not a regular file
+  // (publishing would replace a device or a pipe).
+  static Result<OutputFile> create(const std::string& path, Access access);
+
+  ~OutputFile();
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+
+  // Writes `bytes` at `offset` from the start; places never written hold zeros.
+  Status write_at(uint64_t offset, std::span<const std::byte> bytes);
+
+  // Flushes to the disk and renames. Once, and last.
+  Status publish();
+
+ private:
+  OutputFile(std::string path, std::string unfinished, UniqueFd fd);
+
+  std::string path_;
+  std::string unfinished_;  // empty once there is nothing to remove
+  UniqueFd fd_;
+};
+
+// The parts, one after the other, as an OutputFile.
+Status atomic_publish(const std::string& path, std::span<const std::string_view> parts,
+                      Access access = Access::kOwnerOnly);
 
 // Creates a folder and its missing parents. A folder that exists is fine.
 Status make_dirs(const std::string& path);

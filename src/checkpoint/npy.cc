@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "checkpoint/output_file.h"
+#include "base/files.h"
 #include "checkpoint/printable.h"
 #include "checkpoint/safetensors.h"
 
@@ -299,7 +299,7 @@ Status write_npy(const std::string& path, std::string_view code, std::span<const
   std::string head(kMagic);
   head += {'\x01', '\x00', static_cast<char>(length & 0xff), static_cast<char>(length >> 8)};
   head += text;
-  SCALEGEMM_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+  SCALEGEMM_ASSIGN_OR_RETURN(base::OutputFile file, base::OutputFile::create(path, base::Access::kUmask));
   SCALEGEMM_RETURN_IF_ERROR(file.write_at(0, std::as_bytes(std::span(head))));
   SCALEGEMM_RETURN_IF_ERROR(file.write_at(head.size(), bytes));
   return file.publish();

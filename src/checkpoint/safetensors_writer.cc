@@ -91,7 +91,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const std::vector<Placed> placed, place(tensors));
   SCALEGEMM_ASSIGN_OR_RETURN(const std::string text, header_of(placed, metadata));
-  SCALEGEMM_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+  SCALEGEMM_ASSIGN_OR_RETURN(base::OutputFile file, base::OutputFile::create(path, base::Access::kUmask));
   const uint64_t length = text.size();
   SCALEGEMM_RETURN_IF_ERROR(file.write_at(0, std::as_bytes(std::span(&length, 1))));
   SCALEGEMM_RETURN_IF_ERROR(file.write_at(sizeof length, std::as_bytes(std::span(text))));

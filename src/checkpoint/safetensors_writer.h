@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files.h"
 #include "base/status.h"
-#include "checkpoint/output_file.h"
 #include "checkpoint/safetensors.h"
 
 namespace scalegemm::checkpoint {
@@ -31,7 +31,7 @@ class SafetensorsWriter {
   static constexpr size_t kDataAlignment = 64;
 
   // Code::kInvalidArgument for an unknown type, a bad shape (tensor_bytes), a name twice, empty or reserved
-  // ("__metadata__"), or text that is not UTF-8; Code::kIoError as OutputFile::create.
+  // ("__metadata__"), or text that is not UTF-8; Code::kIoError as base::OutputFile.
   static Result<SafetensorsWriter> create(const std::string& path, const std::vector<TensorSpec>& tensors,
                                           const std::map<std::string, std::string>& metadata);
 
@@ -49,10 +49,10 @@ class SafetensorsWriter {
     bool written = false;
   };
 
-  SafetensorsWriter(OutputFile file, std::map<std::string, Slot, std::less<>> slots)
+  SafetensorsWriter(base::OutputFile file, std::map<std::string, Slot, std::less<>> slots)
       : file_(std::move(file)), slots_(std::move(slots)) {}
 
-  OutputFile file_;
+  base::OutputFile file_;
   std::map<std::string, Slot, std::less<>> slots_;  // by tensor name
 };
 

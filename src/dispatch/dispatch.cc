@@ -7,6 +7,7 @@
 #include "arch/cpu_family.h"
 #include "arch/legal.h"
 #include "dispatch/gpu_cost.h"
+#include "num/name_list.h"
 #include "spec/scheme.h"
 
 namespace scalegemm::dispatch {
@@ -25,21 +26,13 @@ std::string family_name(const arch::CpuFamily& family) {
   return fmt::format("{} on {}", spec::to_string(family.pipeline), spec::target_name(family.target));
 }
 
-std::string type_names(std::span<const num::DType> types) {
-  std::string text;
-  for (num::DType type : types) {
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", num::name(type));
-  }
-  return text;
-}
-
 // The kernel of a family for the problem's B joins the candidates or the declines.
 void judge(const arch::CpuFamily& family, const TargetRates& rates, const CpuDesc& cpu, Explanation& out) {
   const Problem& p = out.problem;
   if (std::find(family.b_types.begin(), family.b_types.end(), p.b.type) == family.b_types.end()) {
     out.declines.push_back({family_name(family),
                             fmt::format("{}: type of B", spec::to_string(family.pipeline)),
-                            type_names(family.b_types), std::string(num::name(p.b.type))});
+                            num::name_list(family.b_types), std::string(num::name(p.b.type))});
     return;
   }
   const KernelSpec spec = arch::make_spec(family, p.b.type);

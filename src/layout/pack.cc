@@ -391,17 +391,4 @@ Status unpack(const PackedHeader& header, std::span<const std::byte> payload, co
   return ok_status();
 }
 
-Status pack_file(const PackedShape& shape, const RawWeights& raw, std::span<std::byte> file) {
-  SCALEGEMM_ASSIGN_OR_RETURN(PackedHeader header, describe(shape));
-  if (file.size() != header.payload_bytes + kPackedHeaderBytes) {
-    return invalid_argument("packed file: needed {} bytes, got {}", header.payload_bytes + kPackedHeaderBytes,
-                            file.size());
-  }
-  const std::span<std::byte> payload = file.subspan(kPackedHeaderBytes);
-  SCALEGEMM_RETURN_IF_ERROR(pack(header, raw, payload, all_panels(header)));
-  SCALEGEMM_RETURN_IF_ERROR(seal(header, payload));
-  std::memcpy(file.data(), &header, sizeof header);
-  return ok_status();
-}
-
 }  // namespace scalegemm::layout

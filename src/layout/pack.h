@@ -58,7 +58,4 @@ struct UnpackedWeights {
 // The exact inverse of pack for contiguous weights. (A 4-bit zero point comes back as its value in int8.)
 Status unpack(const PackedHeader& header, std::span<const std::byte> payload, const UnpackedWeights& out);
 
-// All in one: header, panels and digests of a whole packed file. `file` has packed_size() bytes.
-Status pack_file(const PackedShape& shape, const RawWeights& raw, std::span<std::byte> file);
-
 }  // namespace scalegemm::layout

@@ -255,11 +255,4 @@ void store_code(DType type, std::byte* codes, int64_t index, uint32_t code) {
   }
 }
 
-uint32_t load_operand_code(DType type, const std::byte* row, int64_t k, int64_t stride_k) {
-  if (is_packed4(type)) {
-    return static_cast<uint32_t>(row[k / 2 * stride_k]) >> (k % 2 * 4) & 0xFu;
-  }
-  return load_code(type, row, k * stride_k);
-}
-
 }  // namespace scalegemm::num

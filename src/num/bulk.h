@@ -33,9 +33,4 @@ uint32_t load_code(DType type, const std::byte* codes, int64_t index);
 // Sets one code of an array; the neighbour in the same byte of a 4-bit code is kept.
 void store_code(DType type, std::byte* codes, int64_t index, uint32_t code);
 
-// Code k of a row of an operand whose storage elements are `stride_k` apart (counted in storage elements):
-// for 4-bit types a storage element is the byte with codes k (even, low nibble) and k + 1. This is the
-// storage rule of operands.
-uint32_t load_operand_code(DType type, const std::byte* row, int64_t k, int64_t stride_k);
-
 }  // namespace scalegemm::num

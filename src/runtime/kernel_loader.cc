@@ -116,6 +116,11 @@ Result<std::shared_ptr<const std::string>> KernelLoader::code(const spec::Kernel
         fmt::format("kernel {} is not built in and must be compiled", source.name));
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const base::Hash128 id, this->id(spec, source));
+  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, (*found)->flags(spec.target));
+  if (!flags.dropped.empty()) {
+    warn(fmt::format("compiler: {} does not take {}: kernels are compiled without", (*found)->identity(),
+                     fmt::join(flags.dropped, " ")));
+  }
   SCALEGEMM_ASSIGN_OR_RETURN(store::KernelCode stored,
                              store_.get_or_build(id, source.name, [&]() -> Result<std::string> {
                                SCALEGEMM_ASSIGN_OR_RETURN(toolchain::CodeObject object,
@@ -126,15 +131,19 @@ Result<std::shared_ptr<const std::string>> KernelLoader::code(const spec::Kernel
                                return std::move(object.bytes);
                              }));
   if (!stored.warning.ok()) {
-    const std::lock_guard lock(mutex_);
-    cache_warning_ = stored.warning.message();
+    warn(stored.warning.message());
   }
   return std::move(stored.bytes);
 }
 
-std::string KernelLoader::cache_warning() const {
+void KernelLoader::warn(std::string text) {
   const std::lock_guard lock(mutex_);
-  return cache_warning_;
+  warnings_.insert(std::move(text));
+}
+
+std::vector<std::string> KernelLoader::warnings() const {
+  const std::lock_guard lock(mutex_);
+  return {warnings_.begin(), warnings_.end()};
 }
 
 }  // namespace scalegemm::runtime

@@ -5,8 +5,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "device/cuda/kernel.h"
@@ -41,8 +43,9 @@ class KernelLoader {
 
   store::Store& store() { return store_; }
   const store::Store& store() const { return store_; }
-  // The latest reason why the disk cache could not be used; "" when it could.
-  std::string cache_warning() const;
+  // What went wrong without stopping anything, each once: a disk cache that could not be used, flags that the
+  // compiler refused.
+  std::vector<std::string> warnings() const;
 
  private:
   using Find = Result<std::unique_ptr<toolchain::Compiler>> (*)();
@@ -53,6 +56,7 @@ class KernelLoader {
   };
 
   Result<const toolchain::Compiler*> compiler(spec::Target target);
+  void warn(std::string text);
   // Machine code that is not linked in: from the disk cache, or compiled now.
   Result<std::shared_ptr<const std::string>> code(const spec::KernelSpec& spec,
                                                   const gen::KernelSource& source);
@@ -66,7 +70,7 @@ class KernelLoader {
       on_device_;  // by name and ordinal, under mutex_
   Found host_;
   Found nvrtc_;
-  std::string cache_warning_;
+  std::set<std::string> warnings_;  // under mutex_
 };
 
 }  // namespace scalegemm::runtime

@@ -147,7 +147,7 @@ Status PackedMatrix::save(const std::string& path) const {
   const std::span<std::byte> bytes = file_.span();
   const std::array<std::string_view, 1> parts = {
       std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())};
-  return base::atomic_publish(path, parts);
+  return base::atomic_publish(path, parts, base::Access::kUmask);
 }
 
 Status PackedMatrix::unpack(const WeightTensors& out) const {

@@ -31,16 +31,30 @@ using spec::Target;
 constexpr uint64_t kMaxTunedTable = uint64_t{64} << 20;
 constexpr const char* kCpu = "cpu";
 
+// A cap on the CPU target, and who gave it.
+struct TargetCap {
+  std::string name;  // empty: none
+  std::string origin;
+};
+
+TargetCap target_cap(const RuntimeOptions& options) {
+  const char* env = std::getenv("SCALEGEMM_CPU_TARGET");
+  return !options.cpu_target.empty() || env == nullptr ? TargetCap{options.cpu_target, "cpu_target"}
+                                                       : TargetCap{env, "SCALEGEMM_CPU_TARGET"};
+}
+
 // The targets of this processor up to the cap, best last.
-Result<std::vector<Target>> allowed_targets(const base::CpuInfo& cpu, const std::string& cap) {
+Result<std::vector<Target>> allowed_targets(const base::CpuInfo& cpu, const TargetCap& cap) {
   std::optional<Target> last;
-  if (!cap.empty()) {
-    SCALEGEMM_ASSIGN_OR_RETURN(last, spec::parse_target(cap));
-    if (!spec::is_cpu(*last)) {
-      return invalid_argument("cpu_target: {} is no CPU target", cap);
+  if (!cap.name.empty()) {
+    const Result<Target> target = spec::parse_cpu_target(cap.name);
+    if (!target.ok()) {
+      return target.status().with_context(cap.origin);
     }
+    last = *target;
     if (!arch::runs_on(*last, cpu)) {
-      return unsupported("cpu_target: {} needs instructions that this processor ({}) lacks", cap, cpu.model);
+      return unsupported("{}: {} needs instructions that this processor ({}) lacks", cap.origin, cap.name,
+                         cpu.model);
     }
   }
   std::vector<Target> targets;
@@ -297,11 +311,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options) 
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   const base::CpuInfo cpu = base::detect_cpu();
-  std::string cap = options.cpu_target;
-  if (const char* env = std::getenv("SCALEGEMM_CPU_TARGET"); cap.empty() && env != nullptr) {
-    cap = env;
-  }
-  SCALEGEMM_ASSIGN_OR_RETURN(impl->targets, allowed_targets(cpu, cap));
+  SCALEGEMM_ASSIGN_OR_RETURN(impl->targets, allowed_targets(cpu, target_cap(options)));
   impl->devices = {cpu_device(cpu, impl->targets.back())};
   if (auto gpus = device::cuda::Device::all(); gpus.ok()) {
     impl->gpus = *std::move(gpus);
@@ -443,7 +453,7 @@ Result<Ceilings> Runtime::measure_ceilings(std::string_view device_name, int thr
     return invalid_argument("threads: must be 0 (the runtime's) or more, got {}", threads);
   }
   const int workers = threads == 0 ? impl_->pool->threads() : std::min(threads, impl_->pool->threads());
-  SCALEGEMM_ASSIGN_OR_RETURN(const device::CpuProbe probe, device::probe(impl_->targets.back()));
+  SCALEGEMM_ASSIGN_OR_RETURN(const device::CpuProbe probe, device::probe_now(impl_->targets.back()));
   Ceilings c;
   c.f32_fma_gflops = probe.ceiling.f32_fma_gflops * workers;
   c.f32_fma_fed_gflops = probe.loaded.f32_fma_gflops * workers;
@@ -495,6 +505,14 @@ Status Runtime::clear_cache() {
     return base::errno_status("removing", rates);
   }
   return impl_->loader->store().clear().status();
+}
+
+std::vector<std::string> Runtime::warnings() const {
+  std::vector<std::string> list = impl_->loader->warnings();
+  if (impl_->tuned) {
+    list.insert(list.end(), impl_->tuned->warnings().begin(), impl_->tuned->warnings().end());
+  }
+  return list;
 }
 
 std::vector<ToolchainInfo> Runtime::toolchains() {

@@ -101,6 +101,8 @@ class Runtime {
   CacheInfo cache() const;
   Status clear_cache();
   std::vector<ToolchainInfo> toolchains();
+  // As scalegemm_runtime_warnings says.
+  std::vector<std::string> warnings() const;
 
  private:
   struct Impl;

@@ -1,9 +1,12 @@
 #include "spec/problem.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <span>
 #include <string_view>
+
+#include "num/name_list.h"
 
 namespace scalegemm::spec {
 namespace {
@@ -23,17 +26,12 @@ constexpr std::array kVectorTypes = {DType::kF32, DType::kF16, DType::kBf16};  /
 
 // `type` may come from a C caller: it is checked before any table is read.
 Status expect_type(std::string_view argument, DType type, std::span<const DType> allowed) {
-  std::string names;
-  for (DType candidate : allowed) {
-    if (candidate == type) {
-      return ok_status();
-    }
-    names += names.empty() ? "" : ", ";
-    names += name(candidate);
+  if (std::ranges::find(allowed, type) != allowed.end()) {
+    return ok_status();
   }
   const int value = static_cast<int>(type);
   const std::string given = num::is_valid(value) ? std::string(name(type)) : fmt::format("type {}", value);
-  return invalid_argument("{}: needed one of {}; given {}", argument, names, given);
+  return invalid_argument("{}: needed one of {}; given {}", argument, num::name_list(allowed), given);
 }
 
 Status expect_block(std::string_view argument, int64_t block) {

@@ -62,6 +62,9 @@ constexpr bool is_cuda(Target target) {
 // The target of that name or token. kUnsupported with the known names otherwise.
 Result<Target> parse_target(std::string_view text);
 
+// The CPU target of that name or token. kInvalidArgument with the known ones otherwise.
+Result<Target> parse_cpu_target(std::string_view text);
+
 // "x86-64-v3, avx512, ...": for messages.
 std::string known_targets();
 

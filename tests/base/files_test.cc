@@ -45,6 +45,21 @@ TEST_F(Files, PublishesPartsOwnerOnly) {
   EXPECT_EQ(count(), 1U);
 }
 
+// Caches are the owner's alone; a file that a user asked for is as the umask says.
+TEST_F(Files, PublishFollowsTheUmaskWhereItIsAsked) {
+  const std::array<std::string_view, 1> parts = {"x"};
+  const mode_t before = ::umask(027);
+  EXPECT_TRUE(atomic_publish(path("a"), parts, Access::kUmask).ok());
+  ::umask(before);
+  EXPECT_EQ(mode(path("a")), 0640U);
+}
+
+TEST_F(Files, AnUnpublishedOutputFileLeavesNothing) {
+  ASSERT_TRUE(OutputFile::create(path("a"), Access::kUmask).ok());
+  EXPECT_EQ(count(), 0U);
+  EXPECT_EQ(OutputFile::create("/dev/null", Access::kUmask).status().code(), Code::kIoError);
+}
+
 TEST_F(Files, PublishReplacesAndAFailureChangesNothing) {
   ASSERT_TRUE(publish(path("a"), "old").ok());
   ASSERT_TRUE(publish(path("a"), "new").ok());

@@ -57,7 +57,65 @@ TEST_F(CliTest, WrongCommandLines) {
   expect_error("verify --m 2 --n 2 --k 2 --scheme none --out-type int32", 2, {"int32", "int8"});
   expect_error("verify --m 2 --n 2 --k 2 --scheme none --bogus", 2, {"--bogus"});
   expect_error("explain --m 2 --n 2 --k 2 --scheme none --target sm_75", 2, {"--target", "sm_75", "sm_90a"});
-  expect_error("info --cpu-target pentium", 1, {"pentium", "x86-64-v3"});
+  expect_error("info --cpu-target pentium", 2, {"pentium", "x86-64-v3"});
+  expect_error("run --m 2 --n 2 --k 2 --scheme none --strict", 2, {"--strict", "--tuned"});
+  for (const char* option : {"run --m 2 --n 2 --k 2 --scheme none -o ''", "schemes --json ''",
+                             "bench --m 2 --n 2 --k 2 --scheme none --csv ''"}) {
+    expect_error(option, 2, {"needed a file name; given an empty one"});
+  }
+}
+
+TEST_F(CliTest, ATargetOfTheEnvironmentIsNamedAsSuch) {
+  const Output output = run("info", "env SCALEGEMM_CPU_TARGET=bogus");
+  EXPECT_EQ(output.exit_code, 2);
+  EXPECT_NE(output.err.find("SCALEGEMM_CPU_TARGET: needed one of x86-64-v3, avx512"), std::string::npos)
+      << output.err;
+  EXPECT_NE(output.err.find("given \"bogus\""), std::string::npos) << output.err;
+  EXPECT_EQ(output.err.find("gfx"), std::string::npos) << output.err;
+}
+
+// A result that does not reach its disk is a failure.
+TEST_F(CliTest, AFullStandardOutputIsSaid) {
+  for (const char* command : {"schemes", "schemes --json", "--help", "--version", "info"}) {
+    const Output output = run(std::string(command) + " >/dev/full; exit $?");
+    EXPECT_EQ(output.exit_code, 1) << command;
+  }
+  const std::string shell = std::string("sh -c '\"$0\" schemes >/dev/full'");
+  const Output output = run("", shell);
+  EXPECT_EQ(output.exit_code, 1);
+  EXPECT_EQ(output.err.rfind("error: standard output: ", 0), 0u) << output.err;
+  EXPECT_NE(output.err.find("No space left on device"), std::string::npos) << output.err;
+}
+
+TEST_F(CliTest, TunedTable) {
+  const std::string size = " --m 16 --n 64 --k 64 --scheme mxfp4 --threads 1";
+  const std::string header = "target,device,problem,m_bucket,n,k,kernel,us\n";
+  write_file(path("unknown.csv"), header + "x86-64-v3,*,any,16,64,64,gemm_nothing,3\n");
+  for (const char* command : {"run", "explain", "verify", "bench --budget 0.01"}) {
+    const Output output = run(command + size + " --tuned unknown.csv");
+    EXPECT_EQ(output.exit_code, 0) << command << output.err;
+    EXPECT_EQ(output.err.rfind("warning: tuned table, line 2", 0), 0u) << command << output.err;
+    expect_error(command + size + " --tuned unknown.csv --strict", 1, {"unknown.csv", "line 2", "nothing"});
+  }
+  write_file(path("broken.csv"), "not a table\n");
+  expect_error("run" + size + " --tuned broken.csv", 1, {"broken.csv", "line 1", "header"});
+  expect_error("run" + size + " --tuned nowhere.csv", 1, {"nowhere.csv"});
+  // A row for this very problem overrules the dispatcher.
+  const Json json = run_json("explain" + size);
+  ASSERT_GE(json["candidates"].size(), 2u);
+  const std::string other = json["candidates"][1]["kernel"];
+  const std::string target = run_json("info")["devices"][0]["target"];
+  write_file(path("tuned.csv"), header + target + ",*," + json["problem"]["signature"].get<std::string>() +
+                                    ",16,64,64," + other + ",1\n");
+  EXPECT_EQ(run_json("run" + size + " --tuned tuned.csv --strict")["kernel"], other);
+}
+
+TEST_F(CliTest, ProgressOfLongWork) {
+  for (const char* command : {"verify --m 2 --n 2 --k 2 --scheme none", "run --m 2 --n 2 --k 2 --scheme none",
+                              "info --ceilings --threads 1", "doctor"}) {
+    EXPECT_EQ(run(command).err, "") << command;
+    EXPECT_NE(run(std::string(command) + " --progress").err.find("[0/"), std::string::npos) << command;
+  }
 }
 
 TEST_F(CliTest, Schemes) {
@@ -144,6 +202,27 @@ TEST_F(CliTest, Doctor) {
     EXPECT_EQ(keys_of(finding), (std::vector<std::string>{"state", "what", "detail", "fix"}));
     EXPECT_TRUE(finding["state"] == "ok" || !finding["fix"].get<std::string>().empty()) << finding.dump();
   }
+}
+
+// What stopped nothing is said all the same: a flag that the compiler refuses, a cache that cannot be used.
+TEST_F(CliTest, DoctorShowsWarningsOfTheRuntime) {
+  write_file(path("cxx"),
+             "#!/bin/sh\nfor word; do [ \"$word\" != -mprefer-vector-width=512 ] || exit 1; done\nexec g++ "
+             "\"$@\"\n");
+  std::filesystem::permissions(path("cxx"), std::filesystem::perms::owner_all);
+  const Output output =
+      run("doctor --json", "env SCALEGEMM_CXX='" + path("cxx") + "' SCALEGEMM_CACHE_DIR=/proc/nowhere");
+  EXPECT_EQ(output.exit_code, 0) << output.out << output.err;
+  std::string runtime;
+  const Json json = Json::parse(output.out, nullptr, false);
+  for (const Json& finding : json["findings"]) {
+    if (finding["what"] == "runtime") {
+      EXPECT_EQ(finding["state"], "warning");
+      runtime += finding["detail"].get<std::string>() + "\n";
+    }
+  }
+  EXPECT_NE(runtime.find("does not take -mprefer-vector-width=512"), std::string::npos) << runtime;
+  EXPECT_NE(runtime.find("kernel cache not used"), std::string::npos) << runtime;
 }
 
 TEST_F(CliTest, Verify) {

@@ -24,6 +24,16 @@ Bytes random_bytes(size_t count, uint32_t seed) {
   return out;
 }
 
+// Header, panels and digests of a whole packed file of packed_size() bytes.
+Status pack_file(const PackedShape& shape, const RawWeights& raw, std::span<std::byte> file) {
+  SCALEGEMM_ASSIGN_OR_RETURN(PackedHeader header, describe(shape));
+  const std::span<std::byte> payload = file.subspan(kPackedHeaderBytes);
+  SCALEGEMM_RETURN_IF_ERROR(pack(header, raw, payload, all_panels(header)));
+  SCALEGEMM_RETURN_IF_ERROR(seal(header, payload));
+  std::memcpy(file.data(), &header, sizeof header);
+  return ok_status();
+}
+
 struct Raw {
   Bytes codes, scales, zeros;  // contiguous, row-major
 };

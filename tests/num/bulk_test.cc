@@ -122,19 +122,7 @@ TEST(Codes, StoreKeepsTheNeighbour) {
   EXPECT_EQ(load_code(DType::kUint4, two, 3), 0x7u);
 }
 
-TEST(Codes, OperandStorageRule) {
-  // Bytes 0, 3 and 6 hold codes (0,1), (2,3) and (4,5) of a row with a stride of 3 storage elements.
-  std::vector<std::byte> row(7, kPoison);
-  row[0] = std::byte{0x10};
-  row[3] = std::byte{0x32};
-  row[6] = std::byte{0x54};
-  for (int64_t k = 0; k < 6; ++k) {
-    EXPECT_EQ(load_operand_code(DType::kE2m1, row.data(), k, 3), static_cast<uint32_t>(k));
-  }
-  const uint16_t wide[] = {1, 2, 3, 4, 5};
-  std::vector<std::byte> bytes(sizeof wide);
-  std::memcpy(bytes.data(), wide, sizeof wide);
-  EXPECT_EQ(load_operand_code(DType::kBf16, bytes.data(), 2, 2), 5u);
+TEST(Codes, StorageBytes) {
   EXPECT_EQ(storage_bytes(DType::kInt4, 7), 4u);
   EXPECT_EQ(storage_bytes(DType::kBf16, 7), 14u);
 }

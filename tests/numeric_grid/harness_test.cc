@@ -127,10 +127,24 @@ TEST(Timing, CountsShrinkToTheBudget) {
 TEST(Ceiling, TheTighterOneCounts) {
   scalegemm_ceilings ceilings{};
   ceilings.read_gbps = 10;
-  const Rates rates = rates_of(2e6, 1e5, 20, "no kernel of that name", ceilings);
-  EXPECT_DOUBLE_EQ(rates.gops, 100);
-  EXPECT_DOUBLE_EQ(rates.gbps, 5);
-  EXPECT_DOUBLE_EQ(rates.share_of_ceiling, 0.5);
+  const Work work{.kernel = "no kernel of that name", .operations = 2e6, .bytes = 1e5, .microseconds = 20};
+  EXPECT_DOUBLE_EQ(work.gops(), 100);
+  EXPECT_DOUBLE_EQ(work.gbps(), 5);
+  EXPECT_DOUBLE_EQ(share_of_ceiling(work, ceilings), 0.5);
+}
+
+// A share of a ceiling that moved says nothing, and is not given.
+TEST(Harness, AShareNeedsSteadyProbes) {
+  CeilingPair pair;
+  pair.before.read_gbps = pair.after.read_gbps = 10;
+  const Work work{.kernel = "", .operations = 1, .bytes = 1e5, .microseconds = 20};
+  EXPECT_DOUBLE_EQ(pair.share(work).value_or(0), 0.5);
+  EXPECT_TRUE(pair.moved().empty());
+  pair.after.read_gbps = 10.4;
+  EXPECT_NEAR(pair.share(work).value_or(0), 0.5 / 1.04, 1e-9);
+  pair.after.read_gbps = 9;
+  EXPECT_FALSE(pair.share(work).has_value());
+  EXPECT_EQ(pair.moved(), std::vector<std::string>{"read 10 -> 9 GB/s"});
 }
 
 std::string message_of_suite(const std::string& text) {

@@ -19,12 +19,29 @@ std::atomic<int64_t> g_allocations{0};
 
 }  // namespace
 
-// Every allocation of the program passes here, also those of libstdc++.
+// Every allocation of the program passes here, also those of libstdc++. A sanitizer has a malloc of its own,
+// which cannot be replaced (its threads are not ready when the first allocation comes) but tells of each
+// call.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+// Of sanitizer/allocator_interface.h, which GCC does not install.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*, size_t),
+                                                         void (*free_hook)(const volatile void*));
+namespace {
+
+void count_allocation(const volatile void*, size_t) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+}
+
+const int g_hooked = __sanitizer_install_malloc_and_free_hooks(count_allocation, [](const volatile void*) {});
+
+}  // namespace
+#else
 extern "C" void* __libc_malloc(size_t size);
 extern "C" void* malloc(size_t size) {
   g_allocations.fetch_add(1, std::memory_order_relaxed);
   return __libc_malloc(size);
 }
+#endif
 
 namespace scalegemm::runtime {
 namespace {

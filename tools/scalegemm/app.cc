@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <sstream>
 #include <string>
+
+#include "harness/files.h"
 
 namespace scalegemm::cli {
 namespace {
@@ -68,6 +71,11 @@ std::string list_of(std::span<const harness::Word> words) {
   return list;
 }
 
+CLI::Validator file_name() {
+  return {[](std::string& text) { return text.empty() ? "needed a file name; given an empty one" : ""; },
+          "FILE"};
+}
+
 CLI::Validator one_of(std::span<const harness::Word> words) {
   return {[words](std::string& text) {
             return harness::value_of(words, text)
@@ -102,20 +110,51 @@ void RuntimeFlags::add_to(CLI::App& command) {
   command.add_flag("--no-jit", no_jit, "Never compile a kernel; use the built-in ones");
 }
 
+void RuntimeFlags::add_tuned_to(CLI::App& command) {
+  CLI::Option* table =
+      command.add_option("--tuned", tuned, "Tuned table: measured choices that overrule the dispatcher's")
+          ->check(file_name());
+  command.add_flag("--strict", strict, "Fail where the tuned table names an unknown kernel")->needs(table);
+}
+
 Runtime RuntimeFlags::make_runtime() const {
   auto options = make<scalegemm_runtime_options>();
   options.threads = threads;
   options.jit = no_jit ? -1 : 0;
   options.cache_dir = cache_dir.empty() ? nullptr : cache_dir.c_str();
   options.cpu_target = cpu_target.empty() ? nullptr : cpu_target.c_str();
-  return Runtime(options);
+  options.tuned_table = tuned.empty() ? nullptr : tuned.c_str();
+  options.strict = strict ? 1 : 0;
+  try {
+    Runtime runtime(options);
+    std::istringstream warnings(runtime.warnings());
+    for (std::string line; std::getline(warnings, line);) {
+      fmt::print(stderr, "warning: {}\n", line);
+    }
+    return runtime;
+  } catch (const Error& error) {
+    if (error.status() != SCALEGEMM_UNSUPPORTED) {
+      throw;
+    }
+    throw Failure(kExitFailure, error.what(),
+                  tuned.empty() ? "ask for another --cpu-target; scalegemm info shows that of this machine"
+                                : "mend or remove that line, or leave --strict out");
+  }
 }
 
 void JsonFlag::add_to(CLI::App& command) {
-  command.add_option("--json", path, "Write the results as JSON to FILE, or to standard output without FILE")
-      ->type_name("[FILE]")
-      ->expected(0, 1)
-      ->default_str("-");
+  const CLI::Option* option =
+      command
+          .add_option("--json", path, "Write the results as JSON to FILE, or to standard output without FILE")
+          ->type_name("[FILE]")
+          ->expected(0, 1)
+          ->default_str("-");
+  // CLI11 shows no empty word to the validator of an option that may have none.
+  command.parse_complete_callback([this, option] {
+    if (option->count() > 0 && path.empty()) {
+      throw CLI::ValidationError("--json", "needed a file name; given an empty one");
+    }
+  });
 }
 
 void JsonFlag::write(const Json& json) const {
@@ -126,7 +165,7 @@ void JsonFlag::write(const Json& json) const {
   if (replaces_text()) {
     fmt::print("{}", text);
   } else {
-    write_file(path, text);
+    harness::write_file(path, text);
   }
 }
 

@@ -42,6 +42,20 @@ Failure usage_error(std::string_view argument, std::string_view needed, std::str
 // What to do about a failure that the library reports.
 std::string advice(scalegemm_status status);
 
+// Runs `work` on what a file holds: what the library calls a wrong argument there is a wrong file (exit code
+// 1).
+template <class Work>
+auto with_contents_of(const std::string& path, const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.status() != SCALEGEMM_INVALID_ARGUMENT) {
+      throw;
+    }
+    throw Failure(kExitFailure, path + ": " + error.what(), "the file does not fit what was asked of it");
+  }
+}
+
 // The parsed command line runs this and exits with its result.
 struct App {
   CLI::App* root = nullptr;
@@ -55,19 +69,25 @@ CLI::Validator positive_integer();
 CLI::Validator non_negative_integer();
 CLI::Validator one_of(std::span<const harness::Word> words);
 CLI::Validator one_of(std::span<const std::string_view> words);
+// A file to write or read; refuses the empty name.
+CLI::Validator file_name();
 std::string list_of(std::span<const harness::Word> words);
 
 // The value of a word that one_of() has let through.
 int32_t value_of(std::span<const harness::Word> words, const std::string& word);
 
-// --threads, --cpu-target, --cache-dir, --no-jit: the runtime of a command.
+// --threads, --cpu-target, --cache-dir, --no-jit, and where kernels are chosen --tuned, --strict: the runtime
+// of a command. Its warnings go to standard error.
 struct RuntimeFlags {
   int32_t threads = 0;
   std::string cpu_target;
   std::string cache_dir;
   bool no_jit = false;
+  std::string tuned;
+  bool strict = false;
 
   void add_to(CLI::App& command);
+  void add_tuned_to(CLI::App& command);
   Runtime make_runtime() const;
 };
 
@@ -95,12 +115,6 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Writes a file that is complete or absent. Failure names the path and the fix.
-void write_file(const std::string& path, std::string_view contents);
-
-// Fails now, not after a long run, where write_file would. An empty path and "-" are fine.
-void require_writable(const std::string& path);
-
 // "1.5 MB" and the like, powers of 1000.
 std::string human_bytes(double bytes);
 // Three significant digits, no exponent where that is readable.
@@ -116,10 +130,13 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   // Counts `done` of the total; `what` is being worked on now.
   void step(int64_t done, std::string_view what);
+  // Takes the line away, before results are printed; so does the end of the object.
+  void clear();
 
  private:
   bool terminal_;
   bool shown_;
+  bool line_shown_ = false;
   int64_t total_;
   double started_;
 };

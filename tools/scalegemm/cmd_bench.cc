@@ -8,6 +8,7 @@
 #include "app.h"
 #include "facts.h"
 #include "harness/bench.h"
+#include "harness/files.h"
 
 namespace scalegemm::cli {
 namespace {
@@ -47,20 +48,31 @@ std::vector<harness::Case> shapes_of(const Options& options) {
   return {c};
 }
 
-Json json_of(const harness::BenchResult& r) {
+struct Session {
+  scalegemm_device_info device{};
+  int32_t threads = 0;
+  harness::CeilingPair ceilings;
+  std::vector<harness::BenchResult> results;
+  bool complete = true;
+};
+
+Json json_of(const harness::BenchResult& r, const harness::CeilingPair& ceilings) {
+  const bool timed = r.timing.repeats > 0;
+  const auto share = timed ? ceilings.share(r.work) : std::nullopt;
   Json json = {{"name", r.c.name},
                {"m", r.c.m},
                {"n", r.c.n},
                {"k", r.c.k},
                {"scheme", r.c.scheme},
-               {"kernel", r.kernel},
+               {"kernel", r.work.kernel},
                {"median_us", r.timing.median_us},
                {"mad_us", r.timing.mad_us},
                {"best_us", r.timing.best_us},
+               {"host_us", r.host_us},
                {"repeats", r.timing.repeats},
-               {"gops", r.rates.gops},
-               {"gbps", r.rates.gbps},
-               {"share_of_ceiling", r.rates.share_of_ceiling},
+               {"gops", timed ? r.work.gops() : 0},
+               {"gbps", timed ? r.work.gbps() : 0},
+               {"share_of_ceiling", share ? Json(*share) : Json(nullptr)},
                {"cold", r.cold},
                {"verified", r.verified}};
   if (!r.problem.empty()) {
@@ -69,107 +81,127 @@ Json json_of(const harness::BenchResult& r) {
   return json;
 }
 
-std::string csv_of(const std::vector<harness::BenchResult>& results, const scalegemm_device_info& device,
-                   int32_t threads) {
-  std::string csv = fmt::format("# device {}, target {}, threads {}, scalegemm {}\n", device.model,
-                                device.target, threads, scalegemm_version());
-  csv += "name,m,n,k,scheme,kernel,median_us,mad_us,best_us,gops,gbps,share_of_ceiling,cold,verified\n";
-  for (const harness::BenchResult& r : results) {
-    csv += fmt::format("{},{},{},{},\"{}\",{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{},{}\n", r.c.name,
-                       r.c.m, r.c.n, r.c.k, r.c.scheme, r.kernel, r.timing.median_us, r.timing.mad_us,
-                       r.timing.best_us, r.rates.gops, r.rates.gbps, r.rates.share_of_ceiling,
-                       r.cold ? "yes" : "no", r.verified ? "yes" : "no");
+std::string csv_of(const Session& session) {
+  std::string csv = fmt::format("# device {}, target {}, threads {}, scalegemm {}\n", session.device.model,
+                                session.device.target, session.threads, scalegemm_version());
+  csv +=
+      "name,m,n,k,scheme,kernel,median_us,mad_us,best_us,host_us,gops,gbps,share_of_ceiling,cold,verified\n";
+  for (const harness::BenchResult& r : session.results) {
+    const bool timed = r.timing.repeats > 0;
+    const auto share = timed ? session.ceilings.share(r.work) : std::nullopt;
+    csv += fmt::format("{},{},{},{},\"{}\",{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{},{},{}\n", r.c.name,
+                       r.c.m, r.c.n, r.c.k, r.c.scheme, r.work.kernel, r.timing.median_us, r.timing.mad_us,
+                       r.timing.best_us, r.host_us, timed ? r.work.gops() : 0, timed ? r.work.gbps() : 0,
+                       share ? fmt::format("{:.4f}", *share) : "", r.cold ? "yes" : "no",
+                       r.verified ? "yes" : "no");
   }
   return csv;
 }
 
-void print(const std::vector<harness::BenchResult>& results) {
-  Table table(
-      {"shape", "m", "n", "k", "scheme", "median us", "MAD us", "GOP/s", "GB/s", "of ceiling", "verified"});
-  for (const harness::BenchResult& r : results) {
-    const auto size = [](int64_t x) { return std::to_string(x); };
+void print_table(const Session& session) {
+  Table table({"shape", "m", "n", "k", "scheme", "median us", "MAD us", "host us", "GOP/s", "GB/s",
+               "of ceiling", "verified"});
+  for (const harness::BenchResult& r : session.results) {
+    std::vector<std::string> row = {r.c.name, std::to_string(r.c.m), std::to_string(r.c.n),
+                                    std::to_string(r.c.k), r.c.scheme};
     if (r.timing.repeats == 0) {
-      table.add(
-          {r.c.name, size(r.c.m), size(r.c.n), size(r.c.k), r.c.scheme, "-", "-", "-", "-", "-", r.problem});
-      continue;
+      row.insert(row.end(), {"-", "-", "-", "-", "-", "-", r.problem});
+    } else {
+      const auto share = session.ceilings.share(r.work);
+      row.insert(row.end(), {short_number(r.timing.median_us), short_number(r.timing.mad_us),
+                             r.host_us > 0 ? short_number(r.host_us) : "-", short_number(r.work.gops()),
+                             short_number(r.work.gbps()), share ? fmt::format("{:.0f} %", 100 * *share) : "-",
+                             r.verified ? "yes" : "NO: " + r.problem});
     }
-    table.add({r.c.name, size(r.c.m), size(r.c.n), size(r.c.k), r.c.scheme, short_number(r.timing.median_us),
-               short_number(r.timing.mad_us), short_number(r.rates.gops), short_number(r.rates.gbps),
-               fmt::format("{:.0f} %", 100 * r.rates.share_of_ceiling),
-               r.verified ? "yes" : "NO: " + r.problem});
+    table.add(std::move(row));
   }
   table.print();
 }
 
-struct Session {
-  scalegemm_device_info device;
-  int32_t threads;
-  scalegemm_ceilings ceilings;
-};
+void print(const Session& session) {
+  print_table(session);
+  const scalegemm_ceilings& c = session.ceilings.before;
+  fmt::print("\nCeilings of this run ({} thread{}): f32 FMA {} GFLOP/s, int8 dot {} GOP/s, read {} GB/s.{}\n",
+             session.threads, session.threads == 1 ? "" : "s", short_number(c.f32_fma_gflops),
+             short_number(c.int8_dot_gops), short_number(c.read_gbps),
+             session.complete ? "" : " Interrupted: results are partial.");
+  if (const auto moved = session.ceilings.moved(); !moved.empty()) {
+    fmt::print(
+        "Between the start and the end they moved by more than {:.0f} % ({}): rows that depend on them\n"
+        "have no share of the ceiling. Leave the machine alone and run again.\n",
+        100 * harness::kMoved, fmt::join(moved, ", "));
+  }
+}
 
-void write_results(const Options& options, const Session& session,
-                   const std::vector<harness::BenchResult>& results, bool complete) {
+void write_results(const Options& options, const Session& session) {
   Json json = {{"version", scalegemm_version()},
                {"time", static_cast<int64_t>(std::time(nullptr))},
                {"device", cli::json_of(session.device)},
-               {"ceilings", cli::json_of(session.ceilings, session.threads)},
-               {"complete", complete},
+               {"ceilings", cli::json_of(session.ceilings.before, session.threads)},
+               {"ceilings_after", cli::json_of(session.ceilings.after, session.threads)},
+               {"moved", session.ceilings.moved()},
+               {"complete", session.complete},
                {"results", Json::array()}};
-  for (const harness::BenchResult& result : results) {
-    json["results"].push_back(json_of(result));
+  for (const harness::BenchResult& result : session.results) {
+    json["results"].push_back(json_of(result, session.ceilings));
   }
   options.json.write(json);
   if (!options.csv.empty()) {
-    write_file(options.csv, csv_of(results, session.device, session.threads));
+    harness::write_file(options.csv, csv_of(session));
   }
+}
+
+// One shape in every scheme.
+std::vector<harness::Case> cases_of(const Options& options, const harness::Case& shape,
+                                    const std::vector<std::string>& schemes) {
+  std::vector<harness::Case> cases;
+  for (const std::string& scheme : schemes) {
+    cases.push_back(shape);
+    cases.back().scheme = scheme;
+    cases.back().layout = options.layout;
+    cases.back().d_dtype = value_of(harness::kOutputTypes, options.out_type);
+    cases.back().packing = value_of(harness::kPackings, options.packing);
+  }
+  return cases;
 }
 
 int run(const Options& options) {
   const std::vector<harness::Case> shapes = shapes_of(options);
   const std::vector<std::string> schemes = harness::resolve_schemes(options.schemes);
-  require_writable(options.json.path);
-  require_writable(options.csv);
+  harness::require_writable(options.json.path);
+  harness::require_writable(options.csv);
   const Runtime runtime = options.runtime.make_runtime();
-  Session session{runtime.devices().front(), options.runtime.threads, {}};
-  session.threads = session.threads == 0 ? session.device.cores : session.threads;
-  session.ceilings = runtime.measure_ceilings(session.device.name, session.threads);
+  Session session;
+  session.device = runtime.devices().front();
+  session.threads = options.runtime.threads == 0 ? session.device.cores : options.runtime.threads;
+  harness::BenchOptions bench = options.bench;
+  bench.choice = {options.runtime.threads, options.kernel};
+  if (session.device.l3_bytes > 0) {  // a virtual machine may hide it
+    bench.last_cache_bytes = session.device.l3_bytes;
+  }
   const Interrupt interrupt;
-  Progress progress(options.progress.show(), static_cast<int64_t>(shapes.size()));
-  std::vector<harness::BenchResult> results;
-  bool complete = true;
-  for (size_t i = 0; i < shapes.size() && complete; ++i) {
+  const auto steps = static_cast<int64_t>(shapes.size());
+  Progress progress(options.progress.show(), steps);
+  progress.step(0, "measuring the ceilings");
+  session.ceilings.before = runtime.measure_ceilings(session.device.name, session.threads);
+  for (size_t i = 0; i < shapes.size() && session.complete; ++i) {
     progress.step(static_cast<int64_t>(i), shapes[i].name);
-    std::vector<harness::Case> cases;
-    for (const std::string& scheme : schemes) {
-      cases.push_back(shapes[i]);
-      cases.back().scheme = scheme;
-      cases.back().layout = options.layout;
-      cases.back().d_dtype = value_of(harness::kOutputTypes, options.out_type);
-      cases.back().packing = value_of(harness::kPackings, options.packing);
+    for (harness::BenchResult& result :
+         harness::bench_shape(runtime, cases_of(options, shapes[i], schemes), bench)) {
+      session.results.push_back(std::move(result));
     }
-    harness::BenchOptions bench = options.bench;
-    bench.choice = {options.runtime.threads, options.kernel};
-    bench.ceilings = session.ceilings;
-    if (session.device.l3_bytes > 0) {  // a virtual machine may hide it
-      bench.last_cache_bytes = session.device.l3_bytes;
-    }
-    for (harness::BenchResult& result : harness::bench_shape(runtime, cases, bench)) {
-      results.push_back(std::move(result));
-    }
-    complete = !Interrupt::requested() || i + 1 == shapes.size();
+    session.complete = !Interrupt::requested() || i + 1 == shapes.size();
   }
+  progress.step(steps, "measuring the ceilings again");
+  session.ceilings.after = runtime.measure_ceilings(session.device.name, session.threads);
+  progress.clear();
   if (!options.json.replaces_text()) {
-    print(results);
-    const bool alone = session.threads == 1;
-    fmt::print(
-        "\nCeilings of this run ({} thread{}): f32 FMA {} GFLOP/s, int8 dot {} GOP/s, read {} GB/s.{}\n",
-        session.threads, alone ? "" : "s", short_number(session.ceilings.f32_fma_gflops),
-        short_number(session.ceilings.int8_dot_gops), short_number(session.ceilings.read_gbps),
-        complete ? "" : " Interrupted: results are partial.");
+    print(session);
   }
-  write_results(options, session, results, complete);
-  const bool verified = std::all_of(results.begin(), results.end(), [](const auto& r) { return r.verified; });
-  return verified && complete ? kExitOk : kExitFailure;
+  write_results(options, session);
+  const bool verified =
+      std::all_of(session.results.begin(), session.results.end(), [](const auto& r) { return r.verified; });
+  return verified && session.complete ? kExitOk : kExitFailure;
 }
 
 }  // namespace
@@ -178,7 +210,8 @@ void add_bench(App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.root->add_subcommand("bench", "Time shapes and schemes, each verified before it is timed");
-  CLI::Option* suite = command->add_option("--suite", options->suite, "CSV with the columns name,m,n,k");
+  CLI::Option* suite =
+      command->add_option("--suite", options->suite, "CSV with the columns name,m,n,k")->check(file_name());
   for (const auto& [name, target] :
        {std::pair{"--m", &options->m}, {"--n", &options->n}, {"--k", &options->k}}) {
     command->add_option(name, *target, "Size of one shape")->check(positive_integer())->excludes(suite);
@@ -207,8 +240,9 @@ void add_bench(App& app) {
       ->capture_default_str();
   command->add_flag("--warm", options->bench.warm,
                     "Reuse one copy of the operands instead of rotating cold ones");
-  command->add_option("--csv", options->csv, "Write the results as CSV to this file");
+  command->add_option("--csv", options->csv, "Write the results as CSV to this file")->check(file_name());
   options->runtime.add_to(*command);
+  options->runtime.add_tuned_to(*command);
   options->progress.add_to(*command);
   options->json.add_to(*command);
   command->callback([&app, options] { app.action = [options] { return run(*options); }; });

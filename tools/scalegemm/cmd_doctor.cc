@@ -1,7 +1,10 @@
 // scalegemm doctor: does everything work here, and what to do where it does not.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <sstream>
 
 #include "app.h"
 #include "facts.h"
@@ -13,6 +16,7 @@ namespace {
 struct Options {
   RuntimeFlags runtime;
   JsonFlag json;
+  ProgressFlag progress;
 };
 
 enum class State : uint8_t { kOk, kWarning, kBroken };
@@ -67,11 +71,35 @@ std::vector<Finding> check_toolchains(const Runtime& runtime) {
   return findings;
 }
 
+// Compiles a kernel for the best target as run time would, and says what that brought to light.
+std::vector<Finding> check_compiling(const Runtime& runtime) {
+  std::string name;
+  const auto last = [](const scalegemm_kernel_info* info, void* user) -> int32_t {
+    *static_cast<std::string*>(user) = info->name;
+    return 0;
+  };
+  check(scalegemm_kernels(runtime.get(), nullptr, last, &name));
+  std::vector<Finding> findings;
+  if (scalegemm_kernel_build(runtime.get(), name.c_str(), 1) != SCALEGEMM_OK) {
+    findings.push_back({State::kWarning, "compiling", scalegemm_last_error(),
+                        "the built-in kernels need no compiler; for others mend what the message names"});
+  } else {
+    findings.push_back({State::kOk, "compiling", name, ""});
+  }
+  std::istringstream warnings(runtime.warnings());
+  for (std::string line; std::getline(warnings, line);) {
+    findings.push_back({State::kWarning, "runtime", line, "results are right; mend what it names for speed"});
+  }
+  return findings;
+}
+
 // A small problem of every scheme, proved.
-std::vector<Finding> check_schemes(const Runtime& runtime) {
+std::vector<Finding> check_schemes(const Runtime& runtime, Progress& progress) {
   std::vector<Finding> findings;
   size_t proved = 0;
+  int64_t done = 0;
   for (const std::string& scheme : harness::known_schemes()) {
+    progress.step(++done, scheme);
     harness::Case c;
     c.scheme = scheme;
     c.m = 5;
@@ -100,12 +128,20 @@ std::vector<Finding> check_schemes(const Runtime& runtime) {
 int run(const Options& options) {
   const Runtime runtime = options.runtime.make_runtime();
   const harness::FaultReporter faults;
+  Progress progress(options.progress.show(), static_cast<int64_t>(harness::known_schemes().size()) + 1);
+  progress.step(0, "compiling a kernel");
   std::vector<Finding> findings;
-  for (const auto& check_part : {check_devices, check_toolchains, check_cache, check_schemes}) {
-    for (Finding& finding : check_part(runtime)) {
-      findings.push_back(std::move(finding));
-    }
+  const auto take = [&findings](std::vector<Finding> part) {
+    std::move(part.begin(), part.end(), std::back_inserter(findings));
+  };
+  take(check_devices(runtime));
+  take(check_toolchains(runtime));
+  if (!options.runtime.no_jit) {
+    take(check_compiling(runtime));
   }
+  take(check_cache(runtime));
+  take(check_schemes(runtime, progress));
+  progress.clear();
   bool broken = false;
   Json json = {{"findings", Json::array()}};
   for (const Finding& f : findings) {
@@ -130,6 +166,7 @@ void add_doctor(App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.root->add_subcommand("doctor", "Check this installation and say what to mend");
   options->runtime.add_to(*command);
+  options->progress.add_to(*command);
   options->json.add_to(*command);
   command->callback([&app, options] { app.action = [options] { return run(*options); }; });
 }

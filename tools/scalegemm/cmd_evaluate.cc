@@ -13,6 +13,7 @@
 #include "harness/case.h"
 #include "harness/data.h"
 #include "harness/evaluation.h"
+#include "harness/files.h"
 #include "matrix.h"
 
 namespace scalegemm::cli {
@@ -110,7 +111,7 @@ std::vector<float> activations_for(int64_t k, int64_t rows, const Matrix& given,
 // Everything that is reported so far; written after each shape, so that an interrupted run leaves a file.
 void write(const Options& options, const EvaluationReport& report) {
   if (!options.csv.empty()) {
-    write_file(options.csv, csv_of(report));
+    harness::write_file(options.csv, csv_of(report));
   }
   if (options.json.wanted() && (!options.json.replaces_text() || report.finished)) {
     options.json.write(json_of(report));
@@ -153,16 +154,18 @@ int run(const Options& options) {
   report.ms = options.ms;
   report.schemes = harness::resolve_schemes(options.schemes);
   const Matrix activations = options.activations.empty() ? Matrix{} : load_matrix(options.activations);
-  const File file(options.model);
-  const Model model = read_model(options, file.tensors());
+  const File file = open_file(options.model);
+  const auto tensors = file.tensors();
+  const Model model = read_model(options, tensors);
   if (model.shapes.empty()) {
-    throw Failure(kExitFailure,
-                  fmt::format("{}: needed at least one 2-D float weight; given none", options.model),
-                  "give a model in f32, f16, bf16 or fp8; --embeddings takes lookup tables in");
+    throw Failure(
+        kExitFailure,
+        fmt::format("{}: needed a matrix of {}; given {}", options.model, kFloatWords, list_of(tensors)),
+        "convert the model's weights to one of these types; --embeddings takes lookup tables in");
   }
   report.left_out = model.left_out;
-  require_writable(options.json.path);
-  require_writable(options.csv);
+  harness::require_writable(options.json.path);
+  harness::require_writable(options.csv);
   const Runtime runtime = options.runtime.make_runtime();
   report.device = runtime.devices().front();
   report.threads = options.runtime.threads == 0 ? report.device.cores : options.runtime.threads;
@@ -200,7 +203,7 @@ void add_options(CLI::App& command, Options& options) {
       ->capture_default_str();
   command.add_option("--activations", options.activations,
                      "Activations as FILE.npy, rows x K; used where K fits (default: normal values)");
-  command.add_option("--csv", options.csv, "Write every result as CSV to this file");
+  command.add_option("--csv", options.csv, "Write every result as CSV to this file")->check(file_name());
   command.add_option("--max-shapes", options.max_shapes, "Only the shapes with most arithmetic; 0: all")
       ->check(non_negative_integer())
       ->capture_default_str();
@@ -224,6 +227,7 @@ void add_evaluate(App& app) {
       "evaluate", "Quantise, prove and time every weight of a model in every scheme");
   add_options(*command, *options);
   options->runtime.add_to(*command);
+  options->runtime.add_tuned_to(*command);
   options->progress.add_to(*command);
   options->json.add_to(*command);
   command->callback([&app, options] { app.action = [options] { return run(*options); }; });

@@ -52,6 +52,7 @@ void add_explain(App& app) {
   command->add_option("--target", options->target,
                       "A target without a device here, such as sm_90a or gfx950");
   options->runtime.add_to(*command);
+  options->runtime.add_tuned_to(*command);
   options->json.add_to(*command);
   command->callback([&app, options] { app.action = [options] { return run(*options); }; });
 }

@@ -12,6 +12,7 @@ namespace {
 struct Options {
   RuntimeFlags runtime;
   JsonFlag json;
+  ProgressFlag progress;
   bool ceilings = false;
 };
 
@@ -58,8 +59,11 @@ int run(const Options& options) {
   std::vector<Ceiling> ceilings;
   if (options.ceilings) {
     const int32_t most = options.runtime.threads > 0 ? options.runtime.threads : devices.front().cores;
+    Progress progress(options.progress.show(), most > 1 ? 2 : 1);
+    progress.step(0, "measuring with 1 thread");
     ceilings.push_back({1, runtime.measure_ceilings(devices.front().name, 1)});
     if (most > 1) {
+      progress.step(1, fmt::format("measuring with {} threads", most));
       ceilings.push_back({most, runtime.measure_ceilings(devices.front().name, most)});
     }
   }
@@ -95,6 +99,7 @@ void add_info(App& app) {
   CLI::App* command = app.root->add_subcommand("info", "Devices, toolchains, measured ceilings");
   command->add_flag("--ceilings", options->ceilings, "Measure what the hardware can do (about a second)");
   options->runtime.add_to(*command);
+  options->progress.add_to(*command);
   options->json.add_to(*command);
   command->callback([&app, options] { app.action = [options] { return run(*options); }; });
 }

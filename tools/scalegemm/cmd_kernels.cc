@@ -12,6 +12,7 @@ namespace {
 struct Options {
   RuntimeFlags runtime;
   JsonFlag json;
+  ProgressFlag progress;
   std::string filter;
   std::string source;
   std::vector<std::string> build;
@@ -67,10 +68,13 @@ int print_list(const Runtime& runtime, const Options& options) {
 
 int build(const Runtime& runtime, const Options& options) {
   Json json = {{"built", Json::array()}};
+  Progress progress(options.progress.show(), static_cast<int64_t>(options.build.size()));
   for (const std::string& name : options.build) {
+    progress.step(static_cast<int64_t>(json["built"].size()), name);
     const auto start = std::chrono::steady_clock::now();
     check(scalegemm_kernel_build(runtime.get(), name.c_str(), options.force ? 1 : 0));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    progress.clear();
     json["built"].push_back({{"name", name}, {"seconds", seconds}});
     if (!options.json.replaces_text()) {
       fmt::print("{}: ready in {:.2f} s\n", name, seconds);
@@ -108,6 +112,7 @@ void add_kernels(App& app) {
       ->excludes(source);
   command->add_flag("--force", options->force, "With --build: also what is built in or cached");
   options->runtime.add_to(*command);
+  options->progress.add_to(*command);
   options->json.add_to(*command);
   command->callback([&app, options] { app.action = [options] { return run(*options); }; });
 }

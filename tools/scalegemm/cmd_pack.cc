@@ -15,6 +15,7 @@ namespace {
 struct Options {
   RuntimeFlags runtime;
   JsonFlag json;
+  ProgressFlag progress;
   std::string input;
   std::string output;
   std::string scheme;
@@ -94,8 +95,9 @@ std::string tensor_name(const Options& options, const std::vector<scalegemm_file
   return matrices.front();
 }
 
-harness::OperandData weight_of(const Options& options, const scalegemm_operand_desc& desc) {
-  const File file(options.input);
+harness::OperandData weight_of(const Options& options, const scalegemm_operand_desc& desc,
+                               Progress& progress) {
+  const File file = open_file(options.input);
   const auto tensors = file.tensors();
   const std::string name = tensor_name(options, tensors);
   const scalegemm_file_tensor& tensor = find_tensor(tensors, name, options.input);
@@ -106,6 +108,7 @@ harness::OperandData weight_of(const Options& options, const scalegemm_operand_d
     return load_weight(tensors, name, desc, options.input);
   }
   const Matrix matrix = to_matrix(tensor, options.input);
+  progress.step(1, "quantising " + name);
   return harness::quantize(desc, matrix.values.data(), matrix.rows, matrix.cols);
 }
 
@@ -114,8 +117,13 @@ int pack(const Options& options) {
   if (options.scheme.empty()) {
     throw usage_error("--scheme", "the scheme of the weights", "nothing", "scalegemm schemes lists them");
   }
-  harness::OperandData data = weight_of(options, make_problem(options.scheme, "rcr", 2, 2, 2).b);
-  scalegemm_problem problem = make_problem(options.scheme, "rcr", 1, data.rows, data.k);
+  const scalegemm_operand_desc desc = make_problem(options.scheme, "rcr", 2, 2, 2).b;
+  Progress progress(options.progress.show(), 4);
+  progress.step(0, "reading " + options.input);
+  harness::OperandData data =
+      with_contents_of(options.input, [&] { return weight_of(options, desc, progress); });
+  scalegemm_problem problem = with_contents_of(
+      options.input, [&] { return make_problem(options.scheme, "rcr", 1, data.rows, data.k); });
   problem.b_packing = value_of(harness::kPackings, options.packing);
   const Runtime runtime = options.runtime.make_runtime();
   auto args = make<scalegemm_pack_args>();
@@ -123,8 +131,11 @@ int pack(const Options& options) {
   args.scale_b = data.scales_tensor();
   args.zero_b = data.zeros_tensor();
   args.global_b = data.global ? &*data.global : nullptr;
+  progress.step(2, "packing");
   const Packed packed(runtime, problem, args);
+  progress.step(3, "writing " + options.output);
   packed.save(options.output);
+  progress.clear();
   if (!options.json.replaces_text()) {
     print(packed.info());
     fmt::print("packed into {}\n", options.output);
@@ -150,8 +161,10 @@ void add_pack(App& app) {
       ->add_option("input", options->input,
                    "safetensors or npy file (float, or from scalegemm quantize); a packed file for "
                    "--inspect, --unpack")
-      ->required();
-  command->add_option("-o,--output", options->output, "The packed file, or the safetensors file of --unpack");
+      ->required()
+      ->check(file_name());
+  command->add_option("-o,--output", options->output, "The packed file, or the safetensors file of --unpack")
+      ->check(file_name());
   command->add_option("--scheme", options->scheme, "Scheme whose operand B the weights are");
   command->add_option("--tensor", options->tensor, "Which tensor; default: the only matrix");
   command->add_option("--packing", options->packing, "packed: as the library prefers; or k1x32, k4x16")
@@ -162,6 +175,7 @@ void add_pack(App& app) {
   command->add_flag("--unpack", options->unpack, "Write a packed file's codes and scales as safetensors")
       ->excludes(inspect_flag);
   options->runtime.add_to(*command);
+  options->progress.add_to(*command);
   options->json.add_to(*command);
   command->callback([&app, options] { app.action = [options] { return run(*options); }; });
 }

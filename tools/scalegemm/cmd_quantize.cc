@@ -6,6 +6,7 @@
 
 #include "app.h"
 #include "facts.h"
+#include "harness/files.h"
 #include "matrix.h"
 #include "stored_weight.h"
 
@@ -40,11 +41,12 @@ int run(const Options& options) {
   const scalegemm_operand_desc desc = operand_of(options);
   auto rounding = make<scalegemm_quantize_options>();
   rounding.scale_rounding = value_of(harness::kScaleRoundings, options.rounding);
-  const File file(options.input);
+  const File file = open_file(options.input);
   const auto tensors = file.tensors();
   for (const std::string& name : options.tensors) {
     find_tensor(tensors, name, options.input);
   }
+  harness::require_writable(options.json.path);
   Progress progress(options.progress.show(), static_cast<int64_t>(tensors.size()));
   WeightFile out;
   Table table({"tensor", "rows", "K", "bits/value", "SQNR dB"});
@@ -57,8 +59,9 @@ int run(const Options& options) {
       continue;
     }
     const Matrix matrix = to_matrix(tensor, options.input);
-    harness::OperandData data =
-        harness::quantize(desc, matrix.values.data(), matrix.rows, matrix.cols, &rounding);
+    harness::OperandData data = with_contents_of(options.input + ": " + matrix.name, [&] {
+      return harness::quantize(desc, matrix.values.data(), matrix.rows, matrix.cols, &rounding);
+    });
     const double bits = 8.0 * static_cast<double>(data.bytes()) / static_cast<double>(matrix.values.size());
     const double sqnr = sqnr_db(data, matrix.values);
     table.add({matrix.name, std::to_string(matrix.rows), std::to_string(matrix.cols),
@@ -71,11 +74,13 @@ int run(const Options& options) {
     out.add(matrix.name, std::move(data));
   }
   if (json["tensors"].empty()) {
-    throw Failure(kExitFailure,
-                  fmt::format("{}: needed at least one float matrix; given none", options.input),
-                  "choose a tensor with --tensor NAME");
+    throw Failure(
+        kExitFailure,
+        fmt::format("{}: needed a matrix of {}; given {}", options.input, kFloatWords, list_of(tensors)),
+        "convert a matrix to f32; tensors of other dimensions are not quantised");
   }
   out.write(options.output);
+  progress.clear();
   if (!options.json.replaces_text()) {
     table.print();
     fmt::print("\n{}: {} matrices as {}\n", options.output, json["tensors"].size(), describe(desc));
@@ -89,9 +94,10 @@ int run(const Options& options) {
 void add_quantize(App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.root->add_subcommand("quantize", "Quantise the matrices of a file");
-  command->add_option("input", options->input, "safetensors or npy file")->required();
+  command->add_option("input", options->input, "safetensors or npy file")->required()->check(file_name());
   command->add_option("output", options->output, "safetensors file; other tensors are copied into it")
-      ->required();
+      ->required()
+      ->check(file_name());
   command->add_option("--scheme", options->scheme, "As scalegemm schemes lists them")->required();
   command->add_option("--tensor", options->tensors, "Only these tensors; default: every float matrix")
       ->allow_extra_args(false);

@@ -26,6 +26,7 @@ struct Options {
   std::string output;
   std::string kernel;
   ProblemFlags problem;
+  ProgressFlag progress;
 };
 
 void expect_shape(const std::string& option, const Matrix& matrix, int64_t rows, int64_t cols) {
@@ -81,7 +82,11 @@ std::shared_ptr<harness::CaseData> load(const Options& options) {
   if (c.batch != 1 && (a || b)) {
     throw usage_error("--batch", "1 with operands of files", std::to_string(c.batch), "leave --batch out");
   }
-  auto data = std::make_shared<harness::CaseData>(harness::make_case_data(c));
+  // Where a size is a file's, so is the fault when the scheme cannot have it.
+  const auto make = [&] { return std::make_shared<harness::CaseData>(harness::make_case_data(c)); };
+  const harness::Case asked = options.problem.make_case();
+  const bool all_asked = asked.m == c.m && asked.n == c.n && asked.k == c.k;
+  auto data = all_asked ? make() : with_contents_of(options.a.empty() ? options.b : options.a, make);
   if (a) {
     expect_shape("--a", *a, c.m, c.k);
     data->a = harness::quantize(data->problem.a, a->values.data(), c.m, c.k);
@@ -145,14 +150,20 @@ Statistics statistics_of(const std::vector<float>& values) {
 }
 
 int run(const Options& options) {
+  Progress progress(options.progress.show(), 4);
+  progress.step(0, "reading or making the operands");
   const auto data = load(options);
   const Runtime runtime = options.runtime.make_runtime();
+  progress.step(1, "choosing the kernel and placing the operands");
   harness::Instance instance(runtime, data, {options.runtime.threads, options.kernel}, 0xFF);
+  progress.step(2, "multiplying");
   instance.run();
+  progress.step(3, "multiplying again, timed");
   const auto start = std::chrono::steady_clock::now();
   instance.run_again();
   const double us =
       std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  progress.clear();
   const Matrix d = output_of(instance);
   const Statistics s = statistics_of(d.values);
   if (!options.output.empty()) {
@@ -191,11 +202,14 @@ void add_run(App& app) {
   command->add_option("--b", options->b, "N x K matrix, the weight; default: random");
   command->add_option("--c", options->c, "M x N matrix that is added with factor --beta");
   command->add_option("--bias", options->bias, "N values that are added to each row");
-  command->add_option("-o,--output", options->output, "Write D as f32 to FILE.npy or FILE.safetensors");
+  command->add_option("-o,--output", options->output, "Write D as f32 to FILE.npy or FILE.safetensors")
+      ->check(file_name());
   command->add_option("--kernel", options->kernel, "A kernel name instead of the dispatcher's choice");
   options->problem.add_to(*command, ProblemFlags::Sizes::kOptional);
   options->problem.add_epilogue_to(*command);
   options->runtime.add_to(*command);
+  options->runtime.add_tuned_to(*command);
+  options->progress.add_to(*command);
   options->json.add_to(*command);
   command->callback([&app, options] { app.action = [options] { return run(*options); }; });
 }

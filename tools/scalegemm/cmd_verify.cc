@@ -14,6 +14,7 @@ struct Options {
   ProblemFlags problem;
   RuntimeFlags runtime;
   JsonFlag json;
+  ProgressFlag progress;
   std::string kernel;
   int repeats = 20;
 };
@@ -40,7 +41,12 @@ int run(const Options& options) {
   harness::ProofOptions proofs;
   proofs.choice = {options.runtime.threads, options.kernel};
   proofs.repeats = options.repeats;
+  Progress progress(options.progress.show(), harness::kProofs);
+  proofs.before = [&](harness::Proof proof) {
+    progress.step(static_cast<int64_t>(proof), harness::to_string(proof));
+  };
   const harness::ProofReport report = harness::prove(runtime, c, proofs);
+  progress.clear();
   if (!options.json.replaces_text()) {
     fmt::print("problem  {}\nkernel   {}\n", harness::to_string(c), report.kernel);
     for (const harness::ProofResult& result : report.results) {
@@ -74,6 +80,8 @@ void add_verify(App& app) {
       ->check(positive_integer())
       ->capture_default_str();
   options->runtime.add_to(*command);
+  options->runtime.add_tuned_to(*command);
+  options->progress.add_to(*command);
   options->json.add_to(*command);
   command->callback([&app, options] { app.action = [options] { return run(*options); }; });
 }

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "app.h"
@@ -42,6 +46,21 @@ std::string help_hint(const CLI::App& root) {
                         : fmt::format("scalegemm {} --help lists its options", chosen.front()->get_name());
 }
 
+// What is still buffered must reach standard output: a full disk is a failure, not an empty file.
+int finish(int exit_code) {
+  if (std::ferror(stdout) == 0) {
+    errno = 0;  // else it is that of the write that failed
+  }
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) {
+    return exit_code;
+  }
+  fmt::print(stderr, "error: standard output: could not be written whole: {}\n",
+             std::strerror(errno != 0 ? errno : EIO));
+  fmt::print(stderr, "fix:   write to a disk with space, or close no pipe before the end\n");
+  return kExitFailure;
+}
+
 int run(const App& app) {
   try {
     return app.action();
@@ -53,6 +72,12 @@ int run(const App& app) {
     return error.status() == SCALEGEMM_INVALID_ARGUMENT ? kExitUsage : kExitFailure;
   } catch (const std::bad_alloc&) {
     report("out of memory", "use a smaller problem, or --max-shapes with evaluate");
+    return kExitFailure;
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) == 0) {
+      throw;
+    }
+    errno = error.code().value();  // finish() says it
     return kExitFailure;
   } catch (const std::exception& error) {
     report(error.what(), "this is a bug; please report it with the command line");
@@ -87,12 +112,12 @@ int main_of(int argc, char** argv) {
   try {
     root.parse(argc, argv);
   } catch (const CLI::Success& success) {
-    return root.exit(success);  // --help and --version
+    return finish(root.exit(success));  // --help and --version
   } catch (const CLI::ParseError& error) {
     report(error.what(), help_hint(root));
     return kExitUsage;
   }
-  return run(app);
+  return finish(run(app));
 }
 
 }  // namespace

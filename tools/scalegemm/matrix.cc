@@ -20,15 +20,6 @@ std::string shape_text(const scalegemm_file_tensor& tensor) {
   return fmt::format("{} [{}]", tensor.type, fmt::join(tensor.shape, tensor.shape + shown, ", "));
 }
 
-std::string names_of(const std::vector<scalegemm_file_tensor>& tensors) {
-  constexpr size_t kShown = 8;
-  std::string names;
-  for (size_t i = 0; i < std::min(tensors.size(), kShown); ++i) {
-    names += (i == 0 ? "" : ", ") + std::string(tensors[i].name);
-  }
-  return tensors.size() > kShown ? fmt::format("{}, ... ({} tensors)", names, tensors.size()) : names;
-}
-
 // Converts through scalegemm_dequantize. Tensors of a file need not be aligned, so the codes are copied
 // first.
 void convert(const scalegemm_file_tensor& tensor, Matrix& matrix) {
@@ -69,6 +60,26 @@ std::pair<std::string, std::string> split(const std::string& where) {
 
 }  // namespace
 
+File open_file(const std::string& path) {
+  try {
+    return File(path);
+  } catch (const Error& error) {
+    if (error.status() != SCALEGEMM_UNSUPPORTED) {
+      throw;
+    }
+    throw Failure(kExitFailure, error.what(), "save it as f32, such as numpy.save(FILE, x.astype('<f4'))");
+  }
+}
+
+std::string list_of(const std::vector<scalegemm_file_tensor>& tensors) {
+  constexpr size_t kShown = 8;
+  std::string list = tensors.empty() ? "no tensor" : "";
+  for (size_t i = 0; i < std::min(tensors.size(), kShown); ++i) {
+    list += fmt::format("{}{}: {}", i == 0 ? "" : ", ", tensors[i].name, shape_text(tensors[i]));
+  }
+  return tensors.size() > kShown ? fmt::format("{}, ... ({} tensors)", list, tensors.size()) : list;
+}
+
 bool is_float_matrix(const scalegemm_file_tensor& tensor) {
   return tensor.rank == 2 && is_float(tensor.dtype) && tensor.shape[0] > 0 && tensor.shape[1] > 0;
 }
@@ -77,8 +88,8 @@ Matrix to_matrix(const scalegemm_file_tensor& tensor, const std::string& path) {
   const bool vector = tensor.rank == 1 && tensor.shape[0] > 0 && is_float(tensor.dtype);
   if (!is_float_matrix(tensor) && !vector) {
     throw Failure(kExitFailure,
-                  fmt::format("{}: tensor {}: needed a matrix of f32, f16, bf16 or fp8; given {}", path,
-                              tensor.name, shape_text(tensor)),
+                  fmt::format("{}: tensor {}: needed a matrix of {}; given {}", path, tensor.name,
+                              kFloatWords, shape_text(tensor)),
                   "name another tensor as FILE.safetensors:TENSOR, or convert this one to f32");
   }
   Matrix matrix;
@@ -102,12 +113,12 @@ const scalegemm_file_tensor& find_tensor(const std::vector<scalegemm_file_tensor
   }
   throw Failure(kExitFailure,
                 fmt::format("{}: needed a tensor named \"{}\"; given none of that name", path, name),
-                "it holds " + names_of(tensors));
+                "it holds " + list_of(tensors));
 }
 
 Matrix load_matrix(const std::string& where) {
   const auto [path, name] = split(where);
-  const File file(path);
+  const File file = open_file(path);
   const auto tensors = file.tensors();
   if (!name.empty()) {
     return to_matrix(find_tensor(tensors, name, path), path);
@@ -119,8 +130,10 @@ Matrix load_matrix(const std::string& where) {
     }
   }
   if (candidates.size() != 1) {
-    throw Failure(kExitFailure, fmt::format("{}: needed one float matrix; given {}", path, candidates.size()),
-                  fmt::format("name one as {}:TENSOR; it holds {}", path, names_of(tensors)));
+    throw Failure(kExitFailure,
+                  fmt::format("{}: needed one matrix of {}; given {}: it holds {}", path, kFloatWords,
+                              candidates.size(), list_of(tensors)),
+                  fmt::format("name one as {}:TENSOR", path));
   }
   return to_matrix(candidates.front(), path);
 }

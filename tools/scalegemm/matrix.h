@@ -9,12 +9,20 @@
 
 namespace scalegemm::cli {
 
+inline constexpr const char* kFloatWords = "f32, f16, bf16 or fp8";
+
 struct Matrix {
   std::string name;  // of the tensor, for messages and tables
   int64_t rows = 0;
   int64_t cols = 0;
   std::vector<float> values;  // row-major
 };
+
+// Opens a safetensors or npy file; an npy type that is not read comes with what to do about it.
+File open_file(const std::string& path);
+
+// "conv.weight: F64 [3, 3, 4, 4]" of the first few: what a file holds in place of float matrices.
+std::string list_of(const std::vector<scalegemm_file_tensor>& tensors);
 
 // Is this a tensor of two dimensions that can be quantised: f32, f16, bf16 or fp8 values?
 bool is_float_matrix(const scalegemm_file_tensor& tensor);

@@ -1,17 +1,13 @@
-// Tables, files, progress and Ctrl-C.
-#include <fcntl.h>
+// Tables, numbers, progress and Ctrl-C.
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 
 #include "app.h"
 
@@ -43,32 +39,6 @@ size_t width_of(const std::string& cell) {
       cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-Failure io_failure(const std::string& path, std::string_view what) {
-  return {kExitFailure, fmt::format("{}: {}: {}", path, what, std::strerror(errno)),
-          "choose a file in an existing folder that you may write to, with space on its disk"};
-}
-
-// A special file such as /dev/stdout or a pipe cannot be replaced by a rename.
-bool is_special(const std::string& path) {
-  return path.rfind("/dev/", 0) == 0 && access(path.c_str(), F_OK) == 0;
-}
-
-std::string temporary_of(const std::string& path) {
-  return fmt::format("{}.{}.tmp", path, getpid());
-}
-
-// All of the contents, synced; false leaves errno.
-bool write_all(int fd, std::string_view contents) {
-  while (!contents.empty()) {
-    const ssize_t written = write(fd, contents.data(), contents.size());
-    if (written < 0 && errno != EINTR) {
-      return false;
-    }
-    contents.remove_prefix(static_cast<size_t>(std::max<ssize_t>(written, 0)));
-  }
-  return fsync(fd) == 0 || errno == EINVAL || errno == EROFS;
-}
-
 }  // namespace
 
 void Table::print() const {
@@ -88,46 +58,6 @@ void Table::print() const {
     }
     line.erase(line.find_last_not_of(' ') + 1);
     fmt::print("{}\n", line);
-  }
-}
-
-void require_writable(const std::string& path) {
-  if (path.empty() || path == "-" || is_special(path)) {
-    return;
-  }
-  struct stat info {};
-  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    errno = EISDIR;
-    throw io_failure(path, "cannot be written");
-  }
-  const std::string target = temporary_of(path);
-  const int fd = open(target.c_str(), O_WRONLY | O_CLOEXEC | O_CREAT | O_TRUNC, 0644);
-  if (fd < 0) {
-    throw io_failure(path, "cannot be written");
-  }
-  close(fd);
-  unlink(target.c_str());
-}
-
-void write_file(const std::string& path, std::string_view contents) {
-  const bool special = is_special(path);
-  const std::string target = special ? path : temporary_of(path);
-  const int fd = open(target.c_str(), O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC), 0644);
-  if (fd < 0) {
-    throw io_failure(path, "cannot be written");
-  }
-  const bool written = write_all(fd, contents);
-  if (close(fd) != 0 || !written) {
-    const Failure failure = io_failure(path, "could not be written whole");
-    if (!special) {
-      unlink(target.c_str());
-    }
-    throw failure;
-  }
-  if (!special && std::rename(target.c_str(), path.c_str()) != 0) {
-    const Failure failure = io_failure(path, "cannot be replaced");
-    unlink(target.c_str());
-    throw failure;
   }
 }
 
@@ -162,15 +92,22 @@ Progress::Progress(Show show, int64_t total)
       started_(now_s()) {}
 
 Progress::~Progress() {
-  if (shown_ && terminal_) {
+  clear();
+}
+
+void Progress::clear() {
+  if (line_shown_ && terminal_) {
     fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
   }
+  line_shown_ = false;
 }
 
 void Progress::step(int64_t done, std::string_view what) {
   if (!shown_) {
     return;
   }
+  line_shown_ = true;
   const std::string line = fmt::format("[{}/{}, {:.0f} s] {}", done, total_, now_s() - started_, what);
   fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", line, terminal_ ? "\033[K" : "\n");
   std::fflush(stderr);

@@ -392,6 +392,10 @@ Result<CpuProbe> measure(Target target) {
 
 }  // namespace
 
+Result<CpuProbe> probe_now(Target target) {
+  return measure(target);
+}
+
 Result<double> measure_read_gbps(int64_t bytes) {
   if (bytes < 64) {
     return invalid_argument("read probe, bytes: needed at least 64; given {}", bytes);

@@ -24,6 +24,9 @@ struct CpuProbe {
 // that run beside it lower the result. kUnsupported where the processor lacks the target.
 Result<CpuProbe> probe(spec::Target target);
 
+// The same, always measured anew: a ceiling of this moment.
+Result<CpuProbe> probe_now(spec::Target target);
+
 // Rate, in 10^9 bytes/s, of one thread that reads `bytes` (at least 64) over and over undisturbed: the
 // ceiling of a kernel that streams a matrix of that size. Always measured anew. kOutOfMemory where the buffer
 // cannot be had.
