@@ -20,8 +20,9 @@ enum class Fill : uint8_t {
 // Leading strides of A, B, C and D.
 enum class Strides : uint8_t {
   kDense,
-  kPadded,  // room between rows, filled with poison
-  kLines,   // rows a multiple of 16 bytes apart, with room: what TMA asks for
+  kPadded,   // room between rows, filled with poison
+  kLines,    // rows a multiple of 16 bytes apart, with room: what TMA asks for
+  kAligned,  // rows padded to 16 bytes and no further: as frameworks allocate for TMA
 };
 
 // Everything after the sum over K.
@@ -59,6 +60,8 @@ struct Case {
   ScaleOrder scale_order = ScaleOrder::kDense;
   Place place = Place::kAligned;
   Epilogue epilogue;
+  int64_t unique_rows =
+      0;  // random fills: rows of each operand that are drawn, the others repeat them; 0: all
   uint64_t seed = 0;
 };
 

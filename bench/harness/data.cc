@@ -277,9 +277,32 @@ std::vector<float> normal_values(Fill fill, Side side, int64_t rows, int64_t k, 
   return values;
 }
 
+namespace {
+
+// An operand of `rows` rows that repeats those of `drawn` (whole scale blocks of them).
+OperandData repeat_rows(const OperandData& drawn, int64_t rows) {
+  OperandData out = allocate_operand(drawn.desc, rows, drawn.k, 1);
+  const auto repeat = [](const std::vector<uint8_t>& from, int64_t from_rows, std::vector<uint8_t>& to) {
+    const size_t row = from_rows == 0 ? 0 : from.size() / static_cast<size_t>(from_rows);
+    for (size_t at = 0; at < to.size() && row > 0; at += from.size()) {
+      std::memcpy(to.data() + at, from.data(), std::min(from.size(), to.size() - at));
+    }
+  };
+  repeat(drawn.codes, drawn.rows, out.codes);
+  repeat(drawn.scales, drawn.grid_rows, out.scales);
+  repeat(drawn.zeros, drawn.grid_rows, out.zeros);
+  out.global = drawn.global;
+  return out;
+}
+
+}  // namespace
+
 OperandData make_operand(const Case& c, const scalegemm_problem& problem, Side side) {
   const scalegemm_operand_desc& desc = side == Side::kA ? problem.a : problem.b;
-  const int64_t rows = side == Side::kA ? problem.m : problem.n;
+  const int64_t all_rows = side == Side::kA ? problem.m : problem.n;
+  const bool repeats =
+      c.unique_rows > 0 && c.unique_rows < all_rows && c.fill != Fill::kExact && problem.batch == 1;
+  const int64_t rows = repeats ? c.unique_rows : all_rows;
   OperandData data = allocate_operand(desc, rows, problem.k, problem.batch);
   if (c.fill == Fill::kExact) {
     const ExactShares shares = exact_shares(problem);
@@ -292,7 +315,7 @@ OperandData make_operand(const Case& c, const scalegemm_problem& problem, Side s
     std::transform(values.begin(), values.end(), values.begin(), [](float x) { return std::abs(x); });
   }
   quantize_into(data, values.data(), nullptr);
-  return data;
+  return repeats ? repeat_rows(data, all_rows) : data;
 }
 
 ExactUnits exact_units(const Case& c, const scalegemm_problem& problem) {

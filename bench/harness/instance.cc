@@ -83,6 +83,8 @@ int64_t row_stride(const Case& c, int32_t dtype, int64_t cols) {
       return cols + kRoom;
     case Strides::kLines:
       return (cols + line - 1) / line * line + line;
+    case Strides::kAligned:
+      return (cols + line - 1) / line * line;
     default:
       return cols;
   }

@@ -56,7 +56,8 @@ inline constexpr std::array<Word, 5> kActivations = {{{"none", SCALEGEMM_ACT_NON
 inline constexpr std::array<Word, 3> kScaleRoundings = {
     {{"floor", SCALEGEMM_SCALE_FLOOR}, {"even", SCALEGEMM_SCALE_EVEN}, {"ceil", SCALEGEMM_SCALE_CEIL}}};
 // Values of Strides and Place (harness/case.h, harness/buffer.h).
-inline constexpr std::array<Word, 3> kStrideWords = {{{"dense", 0}, {"padded", 1}, {"lines", 2}}};
+inline constexpr std::array<Word, 4> kStrideWords = {
+    {{"dense", 0}, {"padded", 1}, {"lines", 2}, {"aligned", 3}}};
 inline constexpr std::array<Word, 3> kPlaces = {{{"aligned", 0}, {"misaligned", 1}, {"flush-end", 2}}};
 // A, B, D: the layouts a problem takes.
 inline constexpr std::array<std::string_view, 4> kLayouts = {"rcr", "rrr", "crr", "ccr"};

@@ -85,6 +85,7 @@ struct TileLoader {
   static constexpr u32 kBits = bits_of(kType), kBytes = kBits <= 8 ? 1 : kBits / 8;  // of a storage element
   static constexpr u32 kViaBytes = bytes_of(kVia);
   static constexpr bool kNative = is_native(kType, kVia);
+  static constexpr bool kZeroPoints = kType == SG_INT8 || kType == SG_INT4 || kType == SG_UINT4;
   static constexpr u32 kOut = kWordsOut<kType, kVia>;
   // Along K.
   static constexpr u32 kElements = 128 / kBits;  // in a vector
@@ -123,7 +124,7 @@ struct TileLoader {
     const i64 lines = along_rows ? step_bytes() : all_rows > 1 ? row_bytes() : 0;
     const u64 bits = reinterpret_cast<u64>(base) | static_cast<u64>(lines);
     const bool contiguous = along_rows || (o.stride_k == 1 && aligned_tiles);
-    zeros = static_cast<const u8*>(kBits <= 8 ? o.zero.data : nullptr);
+    zeros = static_cast<const u8*>(kZeroPoints ? o.zero.data : nullptr);
     if (zeros != nullptr)
       zeros += static_cast<i64>(batch) * o.zero.stride_batch;
     // Along rows every row of a vector has its own zero point: slow.
@@ -137,6 +138,7 @@ struct TileLoader {
   // Strides in bytes: of a row, of a storage element along K.
   SG_DEVICE i64 row_bytes() const { return o.stride_r * kBytes; }
   SG_DEVICE i64 step_bytes() const { return o.stride_k * kBytes; }
+  SG_DEVICE bool has_zeros() const { return kZeroPoints && zeros != nullptr; }
   SG_DEVICE i32 load_zero(u32 row, u32 at_k) const {
     const SgScale& z = o.zero;
     const u32 block_k = z.block_k < k ? static_cast<u32>(z.block_k) : k;
@@ -229,7 +231,7 @@ struct TileLoader {
 #pragma unroll
       for (u32 e = 0; e < kUnitsEach; ++e)
         if (unit_exists(e) && !is_slow_unit(e, at))
-          store_along_rows<false>(reinterpret_cast<const u32(&)[kLoads][4]>(raw[e * kLoads]), e, stage, at);
+          store_along_rows(reinterpret_cast<const u32(&)[kLoads][4]>(raw[e * kLoads]), e, stage, at);
       if (width == 0 || rows < kRows) {
 #pragma unroll 1
         for (u32 e = 0; e < kUnitsEach; ++e)
@@ -262,7 +264,7 @@ struct TileLoader {
     if (!vector_exists(e) || !vector_is_inside(e, at) || is_slow_vector(e, at))
       return;
     const u32 row = vector_row(e), first = at.from + vector_k(e);
-    if (zeros != nullptr)
+    if (has_zeros())
       zero[e] = load_zero(row, first);
     const u8* p = base + row * row_bytes() + static_cast<i64>(first) * kBits / 8;
     if (width == 16) {
@@ -276,9 +278,9 @@ struct TileLoader {
   SG_DEVICE void gather_along_k(u32 e, u32 stage, KRange at) const {
     const u32 row = vector_row(e), first = at.from + vector_k(e);
     const u8* line = base + row * row_bytes();
-    const i32 z = zeros != nullptr ? load_zero(row, first) : 0;
+    const i32 z = has_zeros() ? load_zero(row, first) : 0;
     // Word by word: all at once, the addresses of 32 nibbles would not fit the registers.
-#pragma unroll(kBits == 4 ? 1 : 4)
+#pragma unroll(kBits == 4 ? 1 : kBits == 8 ? 2 : 4)
     for (u32 i = 0; i < 4; ++i) {
       u32 code = 0, words[kOut];
 #pragma unroll
@@ -301,7 +303,7 @@ struct TileLoader {
   // A word of codes, minus the zero point, and zeros from the count-th element on.
   SG_DEVICE void decode_along_k(u32 (&words)[kOut], u32 code, i32 z, i32 count) const {
     decode_word<kType, kVia>(code, words);
-    if (zeros == nullptr)
+    if (!has_zeros())
       return;
 #pragma unroll
     for (u32 w = 0; w < kOut; ++w)
@@ -338,41 +340,45 @@ struct TileLoader {
       if (at.from + unit_k(e) + l < at.to)
         load_16(raw[e * kLoads + l], unit_address(e, l, at));
   }
+  // Word by word, as along K.
   SG_DEVICE void gather_along_rows(u32 e, u32 stage, KRange at) const {
-    u32 codes[kLoads][4];
-#pragma unroll
-    for (u32 l = 0; l < kLoads; ++l) {
-      const u8* p = unit_address(e, l, at);
-#pragma unroll
-      for (u32 i = 0; i < 4; ++i)
-        codes[l][i] = 0;
-#pragma unroll
-      for (u32 i = 0; i < kGroup; ++i)
-        if (unit_row(e) + i < rows && at.from + unit_k(e) + l < at.to)
-          codes[l][i * kBytes / 4] |= load_code(p + i * kBytes, kBytes) << (i * kBytes % 4 * 8);
-    }
-    store_along_rows<true>(codes, e, stage, at);
-  }
-  // Codes of k and k + 1 of neighbouring rows, put side by side: one word of them is decoded at a time.
-  template <bool kZeros>
-  SG_DEVICE void store_along_rows(const u32 (&codes)[kLoads][4], u32 e, u32 stage, KRange at) const {
-    const u32 row = unit_row(e);
-#pragma unroll
+    constexpr u32 kWordRows = 4 / kBytes;
+#pragma unroll 1
     for (u32 i = 0; i < 4; ++i) {
-      const u32 even = codes[0][i], odd = codes[kLoads - 1][i];
-      if constexpr (kBits == 4) {
-        store_pairs<kZeros>(even, e, row + 4 * i, stage, at);
-      } else if constexpr (kBits == 32) {
-        const u32 at_byte = unit_k(e) * kViaBytes;
-        store_shared_word(stage + tile_offset<kRows>(row + i, at_byte), even);
-        store_shared_word(stage + tile_offset<kRows>(row + i, at_byte + 4), odd);
-      } else {
-        constexpr u32 kRowsWord = kBits == 8 ? 2 : 1;
-        const u32 low = permute(even, odd, kBits == 8 ? 0x5140 : 0x5410);
-        const u32 high = permute(even, odd, kBits == 8 ? 0x7362 : 0x7632);
-        store_pairs<kZeros>(low, e, row + i * 2 * kRowsWord, stage, at);
-        store_pairs<kZeros>(high, e, row + i * 2 * kRowsWord + kRowsWord, stage, at);
-      }
+      u32 codes[2] = {0, 0};
+#pragma unroll
+      for (u32 l = 0; l < kLoads; ++l)
+#pragma unroll
+        for (u32 j = 0; j < kWordRows; ++j) {
+          const u32 row = i * kWordRows + j;
+          if (unit_row(e) + row < rows && at.from + unit_k(e) + l < at.to)
+            codes[l] |= load_code(unit_address(e, l, at) + row * kBytes, kBytes) << (j * kBytes * 8 % 32);
+        }
+      store_word<true>(codes[0], codes[1], i, e, stage, at);
+    }
+  }
+  SG_DEVICE void store_along_rows(const u32 (&codes)[kLoads][4], u32 e, u32 stage, KRange at) const {
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i)
+      store_word<false>(codes[0][i], codes[kLoads - 1][i], i, e, stage, at);
+  }
+  // Word i of the codes of k and of k + 1 of neighbouring rows: put side by side, one word of them is decoded
+  // at a time.
+  template <bool kZeros>
+  SG_DEVICE void store_word(u32 even, u32 odd, u32 i, u32 e, u32 stage, KRange at) const {
+    const u32 row = unit_row(e);
+    if constexpr (kBits == 4) {
+      store_pairs<kZeros>(even, e, row + 4 * i, stage, at);
+    } else if constexpr (kBits == 32) {
+      const u32 at_byte = unit_k(e) * kViaBytes;
+      store_shared_word(stage + tile_offset<kRows>(row + i, at_byte), even);
+      store_shared_word(stage + tile_offset<kRows>(row + i, at_byte + 4), odd);
+    } else {
+      constexpr u32 kRowsWord = kBits == 8 ? 2 : 1;
+      const u32 low = permute(even, odd, kBits == 8 ? 0x5140 : 0x5410);
+      const u32 high = permute(even, odd, kBits == 8 ? 0x7362 : 0x7632);
+      store_pairs<kZeros>(low, e, row + i * 2 * kRowsWord, stage, at);
+      store_pairs<kZeros>(high, e, row + i * 2 * kRowsWord + kRowsWord, stage, at);
     }
   }
   // A word with the pairs of some rows from `row` on.
@@ -385,7 +391,7 @@ struct TileLoader {
 #pragma unroll
     for (u32 w = 0; w < kOut; ++w) {
       const u32 r = row + w * 4 / kPerPair;  // of this word's first pair
-      if (kZeros && zeros != nullptr && at_k < at.to && r < rows) {
+      if (kZeros && has_zeros() && at_k < at.to && r < rows) {
         const i32 z = load_zero(r, at_k);
         const i32 z2 = kVia == Via::kInt8 && r + 1 < rows ? load_zero(r + 1, at_k) : z;
         out[w] = subtract_zero<kVia>(out[w], z, z2);

@@ -67,20 +67,22 @@ SG_DEVICE void multiply_16x8(i32& d0, i32& d1, i32& d2, i32& d3, const u32 (&a)[
 }
 #undef SG_MMA
 
+// What the tensor core sums in.
+template <Via kVia>
+struct ViaSum {
+  using Type = float;
+};
+template <>
+struct ViaSum<Via::kInt8> {
+  using Type = i32;
+};
+
 // mma.sync: warps_m x warps_n warps, each kI / 2 fragments of 16 rows by kJ / 2 of 8 columns.
 template <MmaConfig c>
 struct MmaTile {
   static constexpr u32 kRows = c.tile_m / c.warps_m, kColumns = c.tile_n / c.warps_n;
   static constexpr u32 kI = kRows / 8, kJ = kColumns / 4;
-  template <bool kInteger>
-  struct Number {
-    using Type = float;
-  };
-  template <>
-  struct Number<true> {
-    using Type = i32;
-  };
-  using Sum = typename Number<c.via == Via::kInt8>::Type;
+  using Sum = typename ViaSum<c.via>::Type;
 
   u32 lane, row0, column0, slab;
   u32 a_at[kI / 2], b_at[kJ / 4];   // offsets of this lane's ldmatrix rows at step 0

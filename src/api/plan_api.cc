@@ -158,10 +158,6 @@ scalegemm_status scalegemm_run(const scalegemm_plan* plan, const scalegemm_run_a
     scalegemm_run_args c;
     SCALEGEMM_RETURN_IF_ERROR(read_struct(args, "args", &c));
     runtime::RunArgs run;
-    if (c.stream != nullptr) {
-      return invalid_argument("args.stream: must be null, because this plan runs on the CPU, got {}",
-                              c.stream);
-    }
     SCALEGEMM_ASSIGN_OR_RETURN(run.a, to_tensor(c.a, "a"));
     SCALEGEMM_ASSIGN_OR_RETURN(run.scale_a, to_tensor(c.scale_a, "scale_a"));
     SCALEGEMM_ASSIGN_OR_RETURN(run.zero_a, to_tensor(c.zero_a, "zero_a"));

@@ -4,7 +4,8 @@
 
 namespace scalegemm::runtime {
 
-CpuExecutable::CpuExecutable(CpuCode code, const SgGemm& shape, std::shared_ptr<base::ThreadPool> pool, int threads)
+CpuExecutable::CpuExecutable(CpuCode code, const SgGemm& shape, std::shared_ptr<base::ThreadPool> pool,
+                             int threads)
     : code_(std::move(code)),
       pool_(std::move(pool)),
       threads_(threads),
@@ -12,7 +13,7 @@ CpuExecutable::CpuExecutable(CpuCode code, const SgGemm& shape, std::shared_ptr<
 
 Status CpuExecutable::run(const SgGemm& gemm, void* stream) const {
   if (stream != nullptr) {
-    return invalid_argument("stream: must be null, because this plan runs on the CPU");
+    return invalid_argument("args.stream: must be null, because this plan runs on the CPU, got {}", stream);
   }
   device::cpu_run(*code_.kernel, gemm, threads_, *pool_);
   return ok_status();

@@ -167,6 +167,7 @@ void add_pack(App& app);
 void add_run(App& app);
 void add_verify(App& app);
 void add_bench(App& app);
+void add_tune(App& app);
 void add_kernels(App& app);
 void add_explain(App& app);
 void add_cache(App& app);

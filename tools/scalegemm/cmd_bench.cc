@@ -7,6 +7,7 @@
 
 #include "app.h"
 #include "facts.h"
+#include "gpu_bench.h"
 #include "harness/bench.h"
 #include "harness/files.h"
 
@@ -27,6 +28,9 @@ struct Options {
   std::string out_type = "f32";
   std::string packing = "packed";
   std::string kernel;
+  std::string device = "cpu";
+  std::string accuracy = "promoted";
+  std::string peer = "none";
   harness::BenchOptions bench;
 };
 
@@ -161,6 +165,12 @@ std::vector<harness::Case> cases_of(const Options& options, const harness::Case&
     cases.back().layout = options.layout;
     cases.back().d_dtype = value_of(harness::kOutputTypes, options.out_type);
     cases.back().packing = value_of(harness::kPackings, options.packing);
+    cases.back().accuracy = value_of(harness::kAccuracies, options.accuracy);
+    if (options.device != "cpu") {  // as its quantisers write them, weights as they are
+      cases.back().packing = SCALEGEMM_RAW;
+      cases.back().strides = harness::Strides::kAligned;
+      cases.back().scale_order = harness::ScaleOrder::kLines;
+    }
   }
   return cases;
 }
@@ -171,6 +181,22 @@ int run(const Options& options) {
   harness::require_writable(options.json.path);
   harness::require_writable(options.csv);
   const Runtime runtime = options.runtime.make_runtime();
+  if (options.device != "cpu") {
+    GpuBench gpu;
+    gpu.device = options.device;
+    gpu.csv = options.csv;
+    gpu.json = options.json;
+    gpu.progress = options.progress;
+    for (const harness::Case& shape : shapes) {
+      for (harness::Case& c : cases_of(options, shape, schemes)) {
+        gpu.cases.push_back(std::move(c));
+      }
+    }
+    gpu.bench.timing = options.bench.timing;
+    gpu.bench.choice = {options.runtime.threads, options.kernel, options.device};
+    gpu.bench.peers = options.peer == "cublaslt";
+    return bench_on_device(runtime, gpu);
+  }
   Session session;
   session.device = runtime.devices().front();
   session.threads = options.runtime.threads == 0 ? session.device.cores : options.runtime.threads;
@@ -229,6 +255,14 @@ void add_bench(App& app) {
       ->check(one_of(harness::kPackings))
       ->capture_default_str();
   command->add_option("--kernel", options->kernel, "A kernel name instead of the dispatcher's choice");
+  command->add_option("--device", options->device, "Device: cpu, cuda:0")->capture_default_str();
+  command->add_option("--accuracy", options->accuracy, "Sums: " + list_of(harness::kAccuracies))
+      ->check(one_of(harness::kAccuracies))
+      ->capture_default_str();
+  command
+      ->add_option("--peer", options->peer, "Time this library too, interleaved (on CUDA): none or cublaslt")
+      ->check(CLI::IsMember({"none", "cublaslt"}))
+      ->capture_default_str();
   command->add_option("--repeat", options->bench.timing.repeat, "Timed runs at most")
       ->check(positive_integer())
       ->capture_default_str();

@@ -100,6 +100,7 @@ int main_of(int argc, char** argv) {
   add_run(app);
   add_verify(app);
   add_bench(app);
+  add_tune(app);
   add_kernels(app);
   add_explain(app);
   add_cache(app);

@@ -1,0 +1,214 @@
+// scalegemm tune: times every legal kernel of a CUDA device on shapes, and writes what was fastest.
+//
+// The table (src/dispatch/tuned.h) overrules the cost model of dispatch. A table that exists is added to:
+// shapes that it has are skipped, so that an interrupted run goes on where it stopped.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "app.h"
+#include "facts.h"
+#include "gpu_bench.h"
+#include "harness/files.h"
+
+namespace scalegemm::cli {
+namespace {
+
+constexpr const char* kHeader = "target,device,problem,m_bucket,n,k,kernel,us\n";
+constexpr int64_t kMostBucket = 8192;
+
+struct Options {
+  RuntimeFlags runtime;
+  ProgressFlag progress;
+  std::string device = "cuda:0";
+  std::string suite;
+  std::string scheme = "rowcol";
+  std::string out_type = "bf16";
+  std::string accuracy = "promoted";
+  std::string table;
+  std::string csv;
+  std::string peer = "none";
+  int candidates = 64;
+};
+
+struct Shape {
+  harness::Case c;
+  std::string signature;
+  std::vector<std::string> kernels;  // as dispatch ranks them
+};
+
+int64_t bucket_of(int64_t m) {
+  return std::min(kMostBucket, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(m))));
+}
+
+std::string key_of(const scalegemm_device_info& device, const Shape& shape) {
+  std::string model = device.model;
+  model.erase(std::remove(model.begin(), model.end(), ','), model.end());
+  return fmt::format("{},{},{},{},{},{},", device.target, model, shape.signature, bucket_of(shape.c.m),
+                     shape.c.n, shape.c.k);
+}
+
+Shape explain_shape(const Runtime& runtime, const Options& options, harness::Case c) {
+  c.scheme = options.scheme;
+  c.d_dtype = value_of(harness::kOutputTypes, options.out_type);
+  c.accuracy = value_of(harness::kAccuracies, options.accuracy);
+  c.packing = SCALEGEMM_RAW;
+  c.strides = harness::Strides::kAligned;
+  c.scale_order = harness::ScaleOrder::kLines;
+  auto plan = make<scalegemm_plan_options>();
+  plan.device = options.device.c_str();
+  const Json why = Json::parse(runtime.explain(harness::problem_of(c), &plan, 1));
+  Shape shape{c, why["problem"]["signature"].get<std::string>(), {}};
+  for (const auto& candidate : why["candidates"]) {
+    const auto name = candidate["kernel"].get<std::string>();
+    if (static_cast<int>(shape.kernels.size()) < options.candidates) {
+      shape.kernels.push_back(name);
+    }
+  }
+  return shape;
+}
+
+// Compiles all of them, a thread a core. Failures are said once and the kernels left out.
+std::set<std::string> compile_all(const Runtime& runtime, const std::set<std::string>& names,
+                                  Progress& progress) {
+  const std::vector<std::string> list(names.begin(), names.end());
+  std::atomic<size_t> next{0};
+  std::vector<std::string> problems(list.size());
+  std::vector<std::thread> threads;
+  const unsigned workers = std::max(1u, std::thread::hardware_concurrency());
+  for (unsigned t = 0; t < workers; ++t) {
+    threads.emplace_back([&] {
+      for (size_t i = next++; i < list.size(); i = next++) {
+        if (scalegemm_kernel_build(runtime.get(), list[i].c_str(), 0) != SCALEGEMM_OK) {
+          problems[i] = scalegemm_last_error();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  progress.clear();
+  std::set<std::string> bad;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!problems[i].empty()) {
+      bad.insert(list[i]);
+      fmt::print(stderr, "left out: {}\n", problems[i].substr(0, problems[i].find('\n')));
+    }
+  }
+  return bad;
+}
+
+// In one column of equal (scheme, n, k) a larger M must not be faster: a time that is says that one of the
+// two was disturbed or that its kernel serves the smaller M better.
+std::vector<std::string> not_monotone(const std::vector<harness::GpuBenchResult>& results) {
+  std::vector<std::string> notes;
+  for (const auto& small : results) {
+    for (const auto& large : results) {
+      if (small.verified && large.verified && small.c.n == large.c.n && small.c.k == large.c.k &&
+          small.c.m < large.c.m && large.timing.median_us < 0.97 * small.timing.median_us) {
+        notes.push_back(fmt::format("{} x {} x {} takes {:.1f} us, {} x {} x {} only {:.1f} us with {}",
+                                    small.c.m, small.c.n, small.c.k, small.timing.median_us, large.c.m,
+                                    large.c.n, large.c.k, large.timing.median_us, large.kernel));
+      }
+    }
+  }
+  return notes;
+}
+
+int run(const Options& options) {
+  std::vector<harness::Case> cases = harness::read_suite(options.suite);
+  harness::require_writable(options.table);
+  harness::require_writable(options.csv);
+  const Runtime runtime = options.runtime.make_runtime();
+  const scalegemm_device_info device = find_device(runtime, options.device);
+  std::string table;
+  if (std::ifstream old(options.table); old) {
+    table.assign(std::istreambuf_iterator<char>(old), {});
+  }
+  if (table.empty()) {
+    table = kHeader;
+  }
+  std::vector<Shape> shapes;
+  std::set<std::string> names;
+  for (harness::Case& c : cases) {
+    Shape shape = explain_shape(runtime, options, c);
+    if (table.find(key_of(device, shape)) != std::string::npos) {
+      continue;
+    }
+    names.insert(shape.kernels.begin(), shape.kernels.end());
+    shapes.push_back(std::move(shape));
+  }
+  Progress progress(options.progress.show(), static_cast<int64_t>(shapes.size()));
+  progress.step(0, fmt::format("compiling {} kernels", names.size()));
+  const std::set<std::string> bad = compile_all(runtime, names, progress);
+
+  const Interrupt interrupt;
+  std::vector<harness::GpuBenchResult> results;
+  bool verified = true;
+  for (size_t i = 0; i < shapes.size() && !Interrupt::requested(); ++i) {
+    Shape& shape = shapes[i];
+    progress.step(static_cast<int64_t>(i), fmt::format("{}: {} kernels", shape.c.name, shape.kernels.size()));
+    std::erase_if(shape.kernels, [&bad](const std::string& name) { return bad.count(name) > 0; });
+    harness::GpuBenchOptions bench;
+    bench.choice = {options.runtime.threads, "", options.device};
+    bench.kernels = shape.kernels;
+    bench.peers = options.peer == "cublaslt";
+    bench.report = [&progress](const std::string& line) {
+      progress.clear();
+      fmt::print(stderr, "{}\n", line);
+    };
+    results.push_back(harness::bench_on_gpu(runtime, shape.c, bench));
+    const harness::GpuBenchResult& best = results.back();
+    verified = verified && best.verified;
+    if (best.verified) {
+      table += fmt::format("{}{},{:.2f}\n", key_of(device, shape), best.kernel, best.timing.median_us);
+      harness::write_file(options.table, table);
+    }
+    if (!options.csv.empty()) {
+      harness::write_file(options.csv, results_header(device) + results_csv(results));
+    }
+  }
+  progress.clear();
+  print_results(results);
+  for (const std::string& note : not_monotone(results)) {
+    fmt::print("note: {}: measure it again\n", note);
+  }
+  return verified && !Interrupt::requested() ? kExitOk : kExitFailure;
+}
+
+}  // namespace
+
+void add_tune(App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.root->add_subcommand(
+      "tune", "Time every kernel of a CUDA device on shapes and write the fastest as a tuned table");
+  command->add_option("--device", options->device, "Device: cuda:0")->capture_default_str();
+  command->add_option("--suite", options->suite, "CSV with the columns name,m,n,k")->required();
+  command->add_option("--scheme", options->scheme, "A scheme")->capture_default_str();
+  command->add_option("--out-type", options->out_type, "Type of D: " + list_of(harness::kOutputTypes))
+      ->check(one_of(harness::kOutputTypes))
+      ->capture_default_str();
+  command->add_option("--accuracy", options->accuracy, "Sums: " + list_of(harness::kAccuracies))
+      ->check(one_of(harness::kAccuracies))
+      ->capture_default_str();
+  command->add_option("--table", options->table, "The tuned table to write or add to")->required();
+  command->add_option("--csv", options->csv, "Also write the times of the fastest as CSV");
+  command->add_option("--candidates", options->candidates, "Kernels a shape at most, as dispatch ranks them")
+      ->check(positive_integer())
+      ->capture_default_str();
+  command->add_option("--peer", options->peer, "Time this library too, interleaved: none or cublaslt")
+      ->check(CLI::IsMember({"none", "cublaslt"}))
+      ->capture_default_str();
+  options->runtime.add_to(*command);
+  options->progress.add_to(*command);
+  command->callback([&app, options] { app.action = [options] { return run(*options); }; });
+}
+
+}  // namespace scalegemm::cli

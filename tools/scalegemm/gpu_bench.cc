@@ -1,0 +1,159 @@
+#include "gpu_bench.h"
+
+#include <fmt/format.h>
+
+#include "harness/files.h"
+
+namespace scalegemm::cli {
+namespace {
+
+constexpr const char* kColumns =
+    "name,m,n,k,scheme,kernel,median_us,mad_us,tflops,gbps,share_of_ceiling,peer,peer_us,ratio,verified\n";
+
+double tflops(const harness::GpuBenchResult& r) {
+  return r.operations / r.timing.median_us / 1e6;
+}
+double gbps(const harness::GpuBenchResult& r) {
+  return r.bytes / r.timing.median_us / 1e3;
+}
+
+std::string csv_rows(const harness::GpuBenchResult& r) {
+  if (!r.verified) {
+    return fmt::format("# {} {}x{}x{} {}: {}\n", r.c.name, r.c.m, r.c.n, r.c.k, r.c.scheme, r.problem);
+  }
+  const std::string ours =
+      fmt::format("{},{},{},{},\"{}\",{},{:.2f},{:.2f},{:.1f},{:.0f},", r.c.name, r.c.m, r.c.n, r.c.k,
+                  r.c.scheme, r.kernel, r.timing.median_us, r.timing.mad_us, tflops(r), gbps(r));
+  std::string rows;
+  for (const harness::PeerResult& peer : r.peers) {
+    rows += peer.problem.empty()
+                ? fmt::format("{},{},{:.2f},{:.3f},yes\n", ours, peer.name, peer.timing.median_us,
+                              peer.timing.median_us / r.timing.median_us)
+                : fmt::format("{},{},,,yes\n", ours, peer.name);
+  }
+  return rows.empty() ? ours + ",,,,yes\n" : rows;
+}
+
+Json json_of(const harness::GpuBenchResult& r) {
+  Json json = {{"name", r.c.name},
+               {"m", r.c.m},
+               {"n", r.c.n},
+               {"k", r.c.k},
+               {"scheme", r.c.scheme},
+               {"kernel", r.kernel},
+               {"median_us", r.timing.median_us},
+               {"mad_us", r.timing.mad_us},
+               {"host_us", r.host_us},
+               {"verified", r.verified},
+               {"peers", Json::array()}};
+  if (!r.problem.empty()) {
+    json["problem"] = r.problem;
+  }
+  if (r.verified) {
+    json["tflops"] = tflops(r);
+    json["gbps"] = gbps(r);
+  }
+  for (const harness::PeerResult& peer : r.peers) {
+    Json entry = {{"name", peer.name}};
+    if (peer.problem.empty()) {
+      entry["median_us"] = peer.timing.median_us;
+      entry["ratio"] = peer.timing.median_us / r.timing.median_us;
+    } else {
+      entry["problem"] = peer.problem;
+    }
+    json["peers"].push_back(entry);
+  }
+  return json;
+}
+
+void add_rows(Table& table, const harness::GpuBenchResult& r) {
+  std::vector<std::string> row = {r.c.name, std::to_string(r.c.m), std::to_string(r.c.n),
+                                  std::to_string(r.c.k), r.c.scheme};
+  if (!r.verified) {
+    row.insert(row.end(), {"-", "-", "-", "-", r.problem, "-"});
+    table.add(std::move(row));
+    return;
+  }
+  std::string peers;
+  std::string ratios;
+  for (const harness::PeerResult& peer : r.peers) {
+    const char* comma = peers.empty() ? "" : ", ";
+    peers += comma + peer.name;
+    ratios +=
+        comma + (peer.problem.empty() ? fmt::format("{:.2f}", peer.timing.median_us / r.timing.median_us)
+                                      : std::string("-"));
+  }
+  row.insert(row.end(), {fmt::format("{:.2f}", r.timing.median_us), fmt::format("{:.1f}", tflops(r)),
+                         short_number(gbps(r)), fmt::format("{:.1f}", r.host_us), peers.empty() ? "-" : peers,
+                         ratios.empty() ? "-" : ratios});
+  table.add(std::move(row));
+}
+
+}  // namespace
+
+std::string results_csv(const std::vector<harness::GpuBenchResult>& results) {
+  std::string csv = kColumns;
+  for (const harness::GpuBenchResult& result : results) {
+    csv += csv_rows(result);
+  }
+  return csv;
+}
+
+void print_results(const std::vector<harness::GpuBenchResult>& results) {
+  Table table(
+      {"shape", "m", "n", "k", "scheme", "median us", "TFLOP/s", "GB/s", "host us", "peer", "peer / ours"});
+  for (const harness::GpuBenchResult& result : results) {
+    add_rows(table, result);
+  }
+  table.print();
+}
+
+scalegemm_device_info find_device(const Runtime& runtime, const std::string& name) {
+  for (const scalegemm_device_info& device : runtime.devices()) {
+    if (device.name == name || (name == "cuda" && std::string(device.name) == "cuda:0")) {
+      return device;
+    }
+  }
+  throw Error(SCALEGEMM_NO_DEVICE,
+              fmt::format("device: needed one that scalegemm info lists; given {}", name));
+}
+
+std::string results_header(const scalegemm_device_info& device) {
+  return fmt::format(
+      "# device {}, {} multiprocessors, {}; clocks not locked; scalegemm {}\n"
+      "# data: normal values through the quantisers; cold L2 (operand sets rotate over 2x the cache); events "
+      "around each\n"
+      "# call, launch included; ours and the peer interleaved in one process; median and MAD; verified in "
+      "the same run\n",
+      device.model, device.cores, device.features, scalegemm_version());
+}
+
+int bench_on_device(const Runtime& runtime, const GpuBench& options) {
+  const scalegemm_device_info device = find_device(runtime, options.device);
+  const Interrupt interrupt;
+  Progress progress(options.progress.show(), static_cast<int64_t>(options.cases.size()));
+  std::vector<harness::GpuBenchResult> results;
+  Json json = {{"version", scalegemm_version()}, {"device", device.model}, {"results", Json::array()}};
+  bool verified = true;
+  bool complete = true;
+  for (size_t i = 0; i < options.cases.size() && complete; ++i) {
+    const harness::Case& c = options.cases[i];
+    progress.step(static_cast<int64_t>(i), fmt::format("{} {}", c.name, c.scheme));
+    results.push_back(harness::bench_on_gpu(runtime, c, options.bench));
+    verified = verified && results.back().verified;
+    json["results"].push_back(json_of(results.back()));
+    if (!options.csv.empty()) {  // what there is so far outlives an interruption
+      harness::write_file(options.csv, results_header(device) + results_csv(results));
+    }
+    complete = !Interrupt::requested() || i + 1 == options.cases.size();
+  }
+  progress.clear();
+  if (!options.json.replaces_text()) {
+    print_results(results);
+  }
+  json["complete"] = complete;
+  options.json.write(json);
+  return verified && complete ? kExitOk : kExitFailure;
+}
+
+}  // namespace scalegemm::cli
