@@ -35,7 +35,13 @@ typedef struct SgCudaInfo {
 } SgCudaInfo;
 
 // Which rows of an operand share a scale; blocks are promote_k long.
-enum SgTmaScaleKind { SG_SCALE_NONE = 0, SG_SCALE_TENSOR = 1, SG_SCALE_ROW = 2, SG_SCALE_BLOCK_1 = 3, SG_SCALE_BLOCK_128 = 4 };
+enum SgTmaScaleKind {
+  SG_SCALE_NONE = 0,
+  SG_SCALE_TENSOR = 1,
+  SG_SCALE_ROW = 2,
+  SG_SCALE_BLOCK_1 = 3,
+  SG_SCALE_BLOCK_128 = 4
+};
 
 // A grid of f32 scales: one for each (row group, K block). A kernel made for e8m0 block scales finds bytes
 // instead: 4-byte aligned, K blocks side by side (stride_k 1), stride_row a multiple of 4, and every line

@@ -20,10 +20,9 @@
 // Promotion every 32 of K, for MX and 1 x 32 scales, costs a multiplication and an addition for each product
 // of 32: the FMA pipes are the bound, at about 30% of the matrix rate; 128 x 128 is the largest tile that
 // keeps the factors of four K blocks in registers.
-// Outputs: f32, bf16, f16, e4m3, e5m2; int32 for the exact sums of int8. fused adds beta * C, bias, activation
-// and clamp (staged_chunk.cuh).
-// Limits: row strides of A and B are multiples of 16 bytes (TMA); raggedness in M, N and K is free (zero
-// fill, masked stores).
+// Outputs: f32, bf16, f16, e4m3, e5m2; int32 for the exact sums of int8. fused adds beta * C, bias,
+// activation and clamp (staged_chunk.cuh). Limits: row strides of A and B are multiples of 16 bytes (TMA);
+// raggedness in M, N and K is free (zero fill, masked stores).
 #pragma once
 #include "cuda/epilogue_sm90.cuh"
 

@@ -1,0 +1,93 @@
+// Every kind of CUDA kernel compiles here, without a GPU: no spill, no serialised wgmma, ignored setmaxnreg (the
+// compiler check refuses those), wgmma in the code of the TMA families, and what the code says of itself is within the
+// limits of the target.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <set>
+
+#include "arch/legal.h"
+#include "gen/generate.h"
+#include "spec/scheme.h"
+#include "toolchain/nvrtc.h"
+
+namespace scalegemm {
+namespace {
+
+using spec::KernelSpec;
+
+struct Kind {
+  const char* scheme;
+  num::DType d;
+  spec::Accuracy accuracy;
+  int64_t m;
+  bool fused;
+};
+
+constexpr Kind kKinds[] = {
+    {"rowcol", num::DType::kBf16, spec::Accuracy::kFast, 4096, false},
+    {"rowcol", num::DType::kBf16, spec::Accuracy::kPromoted, 4096, false},
+    {"rowcol", num::DType::kE4m3, spec::Accuracy::kFast, 4096, true},
+    {"rowcol", num::DType::kBf16, spec::Accuracy::kFast, 16, false},
+    {"tensor", num::DType::kF32, spec::Accuracy::kFast, 4096, false},
+    {"abquant:bn=128", num::DType::kBf16, spec::Accuracy::kPromoted, 4096, false},
+    {"abquant:bn=128", num::DType::kBf16, spec::Accuracy::kPromoted, 16, false},
+    {"mxfp8", num::DType::kBf16, spec::Accuracy::kPromoted, 4096, false},
+    {"none", num::DType::kBf16, spec::Accuracy::kPromoted, 4096, false},
+    {"int8", num::DType::kBf16, spec::Accuracy::kPromoted, 4096, false},
+    {"none:a=int8", num::DType::kInt32, spec::Accuracy::kPromoted, 4096, false},
+    {"mxfp4", num::DType::kF32, spec::Accuracy::kPromoted, 4096, false},
+    {"bquant:a=bf16,b=int4,g=32", num::DType::kBf16, spec::Accuracy::kPromoted, 16, false},
+    {"none:a=f32", num::DType::kF32, spec::Accuracy::kPromoted, 512, false},
+};
+
+// One kernel of each pipeline that takes the problem, first and last of the table.
+std::vector<KernelSpec> kernels_of(const Kind& kind) {
+  spec::Problem p;
+  p.m = kind.m;
+  p.n = p.k = 4096;
+  p.d = kind.d;
+  p.accuracy = kind.accuracy;
+  p.epilogue.activation = kind.fused ? spec::Activation::kGeluErf : spec::Activation::kNone;
+  EXPECT_TRUE(apply(*spec::parse_scheme(kind.scheme), "rcr", p).ok());
+  std::vector<KernelSpec> legal;
+  for (const KernelSpec& s : arch::gpu_candidates(spec::Target::kSm90a, p)) {
+    if (!arch::illegal(s) && !arch::gpu_declines(s, p)) {
+      legal.push_back(s);
+    }
+  }
+  std::vector<KernelSpec> chosen;
+  std::set<std::pair<spec::Pipeline, bool>> seen;
+  for (const KernelSpec& s : legal) {
+    if (seen.insert({s.pipeline, s.persistent}).second) {
+      chosen.push_back(s);
+    }
+  }
+  return chosen;
+}
+
+TEST(CudaKernels, EveryKindCompiles) {
+  const auto compiler = toolchain::find_nvrtc();
+  if (!compiler.ok()) {
+    std::cerr << "NOT TESTED: " << compiler.status().message() << '\n';
+    GTEST_SKIP() << "NOT TESTED: " << compiler.status().message();
+  }
+  int compiled = 0;
+  for (const Kind& kind : kKinds) {
+    for (const KernelSpec& s : kernels_of(kind)) {
+      const auto source = gen::generate(s);
+      ASSERT_TRUE(source.ok()) << source.status().message();
+      const auto code = (*compiler)->compile(
+          {.name = source->name, .text = source->text, .includes = source->includes, .target = s.target});
+      ASSERT_TRUE(code.ok()) << code.status().message();
+      EXPECT_GT(code->registers, 16) << source->name;
+      EXPECT_LE(code->registers, 255) << source->name;
+      EXPECT_NE(code->bytes.find(source->symbol + "_info"), std::string::npos) << source->name;
+      ++compiled;
+    }
+  }
+  EXPECT_GE(compiled, 20);
+}
+
+}  // namespace
+}  // namespace scalegemm
