@@ -43,7 +43,7 @@ ROOMS = {
 KERNEL_HEADERS = {
     "common": ["layout", "gen", "device", "dispatch", "runtime", "bench"],
     "cpu": ["gen", "store", "device", "dispatch", "runtime", "bench"],
-    "cuda": ["gen", "device"],
+    "cuda": ["gen", "device", "bench"],
 }
 
 FILES = ["filesystem", "fstream", "fcntl.h", "sys/mman.h", "sys/stat.h", "unistd.h"]
