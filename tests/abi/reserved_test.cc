@@ -77,7 +77,7 @@ TEST_F(Reserved, OfTensors) {
 
 TEST_F(Reserved, StreamOfACpuPlan) {
   args_.stream = &problem_;
-  expect_refused(scalegemm_run(plan_, &args_), "stream");
+  expect_refused(scalegemm_run(plan_, &args_), "args.stream");
 }
 
 TEST_F(Reserved, OfOptionsAndDescriptors) {
