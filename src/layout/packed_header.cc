@@ -226,6 +226,11 @@ Result<PackedHeader> validate_header(std::span<const std::byte> bytes) {
   if (header.header_digest != digest_of_header(header)) {
     return make_error(Code::kCorruptData, "packed header: its digest does not match its bytes");
   }
+  // SgPanelLayout has no values but those it names: a code is checked before it becomes one.
+  if (header.layout != SG_PANEL_K1X32 && header.layout != SG_PANEL_K4X16) {
+    return make_error(Code::kCorruptData, "packed header: packed layout: needed {} or {}, got {}",
+                      static_cast<int>(SG_PANEL_K1X32), static_cast<int>(SG_PANEL_K4X16), header.layout);
+  }
   // Everything but the digests follows from the shape: made again and compared as bytes, no field of a
   // hostile header is ever used in arithmetic that was not checked.
   Result<PackedHeader> expected = describe(shape_of(header));

@@ -49,7 +49,9 @@ Verdict verdict_of(scalegemm_status status) {
 template <class T>
 T overlay(std::string_view input) {
   T value{};
-  std::memcpy(static_cast<void*>(&value), input.data(), std::min(input.size(), sizeof value));
+  if (!input.empty()) {  // whose data may be null
+    std::memcpy(static_cast<void*>(&value), input.data(), std::min(input.size(), sizeof value));
+  }
   return value;
 }
 

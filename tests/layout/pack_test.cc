@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstring>
 #include <random>
 #include <string>
@@ -427,22 +426,6 @@ TEST(Pack, ResealedHostileHeadersAreRefused) {
     }
   }
   EXPECT_LT(accepted, 20000);
-}
-
-TEST(Pack, FourThousandSquaredBytesAreFast) {
-  PackedShape s{.layout = SG_PANEL_K4X16, .type = DType::kInt8, .n = 4096, .k = 4096};
-  const Raw raw = random_raw(s, 5);
-  const PackedHeader h = *describe(s);
-  Bytes payload(h.payload_bytes);
-  double best = 1e9;
-  for (int i = 0; i < 5; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    ASSERT_TRUE(pack(h, view_of(s, raw), payload, all_panels(h)).ok());
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  RecordProperty("best_ms", std::to_string(best * 1e3));
-  printf("4096 x 4096 int8: %.1f ms\n", best * 1e3);
-  EXPECT_LT(best, 0.5);  // 50 ms on an idle machine; the bound allows for a busy one and for sanitizers
 }
 
 }  // namespace
