@@ -181,7 +181,7 @@ struct I8Gemm {
                    panel * sg_panel_bytes(SG_PANEL_K4X16, is_4bit(kB) ? 4 : 8, g.k);
       } else {
         to.codes = codes + p * size.panel_bytes;
-        i8_make_panel<kB>(g, out.batch, panel, codes + p * size.panel_bytes);
+        i8_make_panel<kB>(g, out.batch, panel, 0, i8_units(g.b, g.k), codes + p * size.panel_bytes);
       }
       i8_set_scales<kB>(g, plan, out.batch, panel, scales + p * size.scale_bytes, out.factors[p], to);
       i8_set_zeros(g, plan, out.batch, panel, zeros + p * size.zero_bytes, to);

@@ -15,7 +15,7 @@ namespace scalegemm::spec {
 enum class Target : uint8_t {
   kX86V3 = 0,       // x86-64-v3: AVX2, FMA, F16C, BMI
   kAvx512 = 1,      // AVX-512 F, BW, VL, DQ and VNNI (Ice Lake, Zen 4 and later)
-  kAvx512Bf16 = 2,  // kAvx512 and AVX512_BF16
+  kAvx512Bf16 = 2,  // kAvx512, AVX512_VBMI and AVX512_BF16 (Zen 4, Sapphire Rapids and later)
   kAvx512Fp16 = 3,  // kAvx512Bf16 and AVX512_FP16
   kSm80 = 4,        // NVIDIA Ampere (and 8.6, 8.7, which run its code)
   kSm89 = 5,        // NVIDIA Ada

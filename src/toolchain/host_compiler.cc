@@ -32,9 +32,10 @@ constexpr std::array<TargetFlags, 4> kTargetFlags = {{
     {spec::Target::kX86V3, "-march=x86-64-v3"},
     {spec::Target::kAvx512, "-march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni"},
     {spec::Target::kAvx512Bf16,
-     "-march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16"},
+     "-march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi -mavx512bf16"},
     {spec::Target::kAvx512Fp16,
-     "-march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 -mavx512fp16"},
+     "-march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi -mavx512bf16 "
+     "-mavx512fp16"},
 }};
 
 // Without these the code would be wrong, or not loadable.
