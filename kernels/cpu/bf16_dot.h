@@ -1,20 +1,26 @@
-// The fused kernel of the bf16 dot family for a few rows (M <= 4): codes become bf16 pairs in registers
-// (bf16_pairs.h), meet all rows and are dropped, so that each weight byte is touched once.
+// The fused kernel of the bf16 dot family for M <= 16: codes become bf16 pairs in registers (bf16_pairs.h),
+// meet all rows and are dropped, so that each weight byte is touched once.
 //
 //   k -->   panel 0  panel 1  ...  panel S-1      a panel is 16 columns, one vector of sums a row; S panels
 //   row 0     sum      sum           sum          advance together, 64 bytes each a step, so that 8 and more
 //   ...                                           chains hide the latency of 6
-//   rows    1   2   3   4
-//   S       8   8   4   4      rows * S = 8 16 12 16 of 32 registers, and up to 7 of tables
+//
+//   rows    1   2   3   4   6   8  12  16         others are padded with rows of zeros
+//   S       8   8   4   4   2   2   1   1         rows * S <= 16 of 32 registers, and up to 7 of tables
 //
 // What decides the speed of one row is not decoding alone but how many streams are read at once and how far
 // ahead: every step asks for the lines at its place in what is read a chunk of K later, into the second
 // cache. On Zen 4 fp8 at N = K = 4096 runs at 86-93 % of the read bandwidth with 4 streams, with prefetches
 // into the first cache at any distance (64 lines in flight are more than it can have: at 1 KB ahead 70 %), or
-// with none; with 8 streams and the second cache at 100-105 %, from 2 KB ahead on.
+// with none; with 8 streams and the second cache at 95-105 %, from 2 KB ahead on. 4-bit weights with a scale
+// per 32 end at 80 %: 9.8 cycles of work for 64 bytes (7.6 without scales) against 10 of memory, which
+// overlap only in part. Tried without gain: prefetching every second or fourth line, scales a few lines
+// ahead, results in registers. From two (4-bit) or four (8-bit) rows on the dot products themselves take
+// longer than the memory: rows * 4 (2) cycles for 64 bytes, where one 512-bit VDPBF16PS issues a cycle.
 //
 // At the end of a segment of K (scales of A and B constant), x = sum * scale of A and result += x * scale of
-// B. Zero points: sum(a*code) - zero * sum(a), where sum(a) takes one more dot product with ones a pair.
+// B. Zero points: up to four rows sum(a*code) - zero * sum(a), where sum(a) takes one more dot product with
+// ones a pair; more rows take them off the codes.
 #ifndef SCALEGEMM_KERNELS_CPU_BF16_DOT_H_
 #define SCALEGEMM_KERNELS_CPU_BF16_DOT_H_
 
@@ -23,11 +29,16 @@
 namespace scalegemm_kernel {
 inline namespace SG_CPU_ISA {
 
-constexpr int kPairDotRows = 4;
+constexpr int kPairDotRows = 16;
 constexpr int kMaxStreams = 8;
 
+// Rows a kernel is compiled for: the next of 1, 2, 3, 4, 6, 8, 12, 16; the rows added are zero.
+constexpr int64_t padded_rows(int64_t rows) {
+  return rows <= 4 ? rows : rows <= 8 ? (rows + 1) / 2 * 2 : (rows + 3) / 4 * 4;
+}
+
 constexpr int dot_streams(int64_t rows) {
-  return rows <= 2 ? 8 : 4;
+  return rows <= 2 ? 8 : rows <= 4 ? 4 : rows <= 8 ? 2 : 1;
 }
 
 // One chunk of K for up to kMaxStreams panels: sums[panel][row][16] continued over the segments.
@@ -51,15 +62,23 @@ template <int kType, WeightMode kMode, int kRows, int kStreams>
 struct PairSums {
   F sum[kStreams][kRows];
   F of_a[kRows];
+  F shift[kStreams];
+  // Many rows would need as many sums of A again: they take the zero points off the codes instead.
+  static constexpr bool kShiftsCodes = kMode == kZeroed && kRows > 4;
+  static constexpr bool kShiftsSums = kMode == kZeroed && !kShiftsCodes;
 
-  SG_INLINE PairSums() {
+  SG_INLINE explicit PairSums(const PairDotJob<kType>& job, const Segment& at) {
 #pragma GCC unroll 16
     for (int i = 0; i < kStreams * kRows; ++i) {
       sum[i / kRows][i % kRows] = zero();
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       of_a[r] = zero();
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kStreams; ++i) {
+      shift[i] = kMode == kZeroed ? job.weights->zero_point(job.panels[i], at.b_row) : zero();
     }
   }
 
@@ -78,13 +97,14 @@ struct PairSums {
     for (int i = 0; i < kStreams; ++i) {
       I pairs[kPairs];
       code_pairs<kType>(table, job.panels[i].codes + step * 64, pairs);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int p = 0; p < kPairs; ++p) {
-#pragma GCC unroll 4
+        const I b = kShiftsCodes ? shift_pairs(pairs[p], shift[i]) : pairs[p];
+#pragma GCC unroll 16
         for (int r = 0; r < kRows; ++r) {
           const I x = iset1(static_cast<int32_t>(a[p * kRows + r]));
-          sum[i][r] = dot_pair(sum[i][r], x, pairs[p]);
-          if (kMode == kZeroed && i == 0) {
+          sum[i][r] = dot_pair(sum[i][r], x, b);
+          if (kShiftsSums && i == 0) {
             of_a[r] = dot_pair(of_a[r], x, iset1(0x3f803f80));  // ones
           }
         }
@@ -94,17 +114,19 @@ struct PairSums {
 
   // result += (sum - zero * sum(a)) * scale of A * scale of B.
   SG_INLINE void finish(const PairDotJob<kType>& job, const Segment& at) const {
+    F scale[kStreams];
+    if (kMode != kPlain) {
+      job.weights->scales(job.panels, at.b_row, scale);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < kStreams; ++i) {
-      const F scale = kMode == kPlain ? zero() : job.weights->scale(job.panels[i], at.b_row);
-      const F shift = kMode == kZeroed ? job.weights->zero_point(job.panels[i], at.b_row) : zero();
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         float* const out = job.sums + (i * kRows + r) * kLanes;
-        F x = kMode == kZeroed ? sub(sum[i][r], mul(shift, of_a[r])) : sum[i][r];
+        F x = kShiftsSums ? sub(sum[i][r], mul(shift[i], of_a[r])) : sum[i][r];
         // The scale of A first: a product of two extreme scales may not be an f32 although the result is.
         x = mul(x, set1(job.row_scale[at.a_block * kRows + r]));
-        store(out, kMode == kPlain ? add_to(out, x) : fma(x, scale, load(out)));
+        store(out, kMode == kPlain ? add_to(out, x) : fma(x, scale[i], load(out)));
       }
     }
   }
@@ -120,7 +142,7 @@ inline void dot_pairs(const PairDotJob<kType>& job) {
   const PairLookup<kType> table;
   for (int i = 0; i < job.count; ++i) {
     const Segment& at = job.segments[i];
-    PairSums<kType, kMode, kRows, kStreams> sums;
+    PairSums<kType, kMode, kRows, kStreams> sums(job, at);
     const int64_t end = (at.pair + at.pairs) / step_pairs(kType);
     for (int64_t step = at.pair / step_pairs(kType); step < end; ++step) {
       sums.add(job, table, step);
@@ -149,8 +171,16 @@ inline void run_dot_pairs(int rows, int streams, const PairDotJob<kType>& job) {
       return run_dot_streams<kType, kMode, 2>(streams, job);
     case 3:
       return run_dot_streams<kType, kMode, 3>(streams, job);
-    default:
+    case 4:
       return run_dot_streams<kType, kMode, 4>(streams, job);
+    case 6:
+      return run_dot_streams<kType, kMode, 6>(streams, job);
+    case 8:
+      return run_dot_streams<kType, kMode, 8>(streams, job);
+    case 12:
+      return run_dot_streams<kType, kMode, 12>(streams, job);
+    default:
+      return run_dot_streams<kType, kMode, 16>(streams, job);
   }
 }
 

@@ -1,12 +1,12 @@
 // The bf16 dot family (VDPBF16PS): operands whose codes are bf16 numbers, two products an instruction.
 //
 //   prepare   A -> bf16 pairs (k, k+1) in row panels of the workspace, once a call; its scales -> f32
-//   compute   M > 4: a unit is a block of rows x a few panels of 32 columns
+//   compute   M > 16: a unit is a block of rows x a few panels of 32 columns
 //               for each chunk of kChunk k, for each panel:
 //                 decode the panel's chunk to bf16 pairs          kChunk/2 x 32 x 4 bytes = 16 KB, in L1
 //                 for each row tile, for each segment of K (scales of A and B constant):
 //                   dot_tile: sums of the segment from zero, then C += sum * scale_a * scale_b in f32
-//             M <= 4: a unit is the columns that one fused kernel of bf16_dot.h advances together
+//             M <= 16: a unit is the columns that one fused kernel of bf16_dot.h advances together
 //
 // Codes of e4m3, e5m2 (both flavours), e2m1, int8, int4, uint4, and their differences with zero points, are
 // bf16 numbers (at most 8 significant bits), so products are exact and sums are f32 as in f32fma; scales
@@ -27,7 +27,7 @@
 // end costs 28 x (multiply, FMA, load, store): 6 % at 128 k, 25 % at 32 k.
 //
 // Bits: a segment is one chain over ascending k, segments are added in order: independent of M, N, threads,
-// packing and layout. The route for M <= 4 adds in the same order, but counts zero points apart;
+// packing and layout. The route for M <= 16 adds in the same order, but counts zero points apart;
 // `batch_invariant` turns it off. Limits: block_k of A and B even (a pair has one scale); the workspace is
 // batch * M * (2*K + 4*blocks of A) bytes, twice that for bf16 activations.
 #ifndef SCALEGEMM_KERNELS_CPU_BF16_GEMM_H_
@@ -149,7 +149,7 @@ class Bf16Gemm {
   static constexpr int kApart = pair_distance(kBType);  // of the two k of a pair
   static_assert(kChunkK % kStep == 0, "a chunk must not split a step");
   static constexpr int kThinChunks =
-      is_4bit(kBType) ? 4 : 2;  // chunks that M <= 4 takes at once: 8 KB a panel
+      is_4bit(kBType) ? 4 : 2;  // chunks that M <= 16 takes at once: 8 KB a panel
   static constexpr int kThinK = kThinChunks * kChunkK;
   static constexpr int64_t kBlockRows = 504;
   static constexpr int64_t kUnitPanels = 4;
@@ -178,6 +178,9 @@ class Bf16Gemm {
   // Pairs of `depth` k, whole steps of them.
   static int64_t pair_count(int64_t depth) { return ceil_div(depth, kStep) * kStepPairs; }
 
+  // Rows of A in the workspace.
+  static int64_t a_rows(const SgCpuGemm& g) { return is_thin(g) ? padded_rows(g.m) : g.m; }
+
   // Sections of the workspace, in words of 4 bytes, from the sizes and types alone: pairs and scales of every
   // batch index; the same once more for small elements; a flag a tile and chunk that holds any.
   struct Workspace {
@@ -185,8 +188,8 @@ class Bf16Gemm {
 
     explicit Workspace(const SgCpuGemm& g) {
       const int64_t block = g.a.scale.block_k >= 1 ? g.a.scale.block_k : g.k;
-      panel = sg_round_up(g.m * pair_count(g.k), 16);
-      scale = sg_round_up(g.m * ceil_div(g.k, block), 16);
+      panel = sg_round_up(a_rows(g) * pair_count(g.k), 16);
+      scale = sg_round_up(a_rows(g) * ceil_div(g.k, block), 16);
       parts = splits(g) ? 2 : 1;
       flags = splits(g) ? prepare_units(&g) : 0;
     }
@@ -199,7 +202,7 @@ class Bf16Gemm {
   static uint32_t* panel_of(const SgCpuGemm& g, APart of, int64_t m, int64_t k0, int64_t k1) {
     uint32_t* const base =
         static_cast<uint32_t*>(g.workspace) + (of.part * g.batch + of.batch) * Workspace(g).panel;
-    return base + g.m * (k0 / 2) + m * pair_count(k1 - k0);
+    return base + a_rows(g) * (k0 / 2) + m * pair_count(k1 - k0);
   }
   // Scales of k block 0: [k block][m].
   static float* scales_of(const SgCpuGemm& g, APart of) {
@@ -259,7 +262,8 @@ class Bf16Gemm {
     const int64_t tile = unit / chunks % cut.count;
     const int64_t batch = unit / chunks / cut.count;
     const int64_t k0 = chunk * kChunkK, k1 = least(k0 + kChunkK, g.k), depth = k1 - k0;
-    const int64_t m0 = cut.begin(tile), rows = cut.size(tile);
+    const int64_t m0 = cut.begin(tile), real = cut.size(tile);
+    const int64_t rows = is_thin(g) ? a_rows(g) : real;
     const RowDecoder decoder(g, batch);
     uint32_t* const panel = panel_of(g, {batch, 0}, m0, k0, k1);
     float* const lifted = scratch + row_pitch(kChunkK);
@@ -275,7 +279,11 @@ class Bf16Gemm {
       clear_second();  // several chunks are looked at together
     }
     for (int64_t i = 0; i < rows; ++i) {
-      decoder.decode_unscaled(m0 + i, k0, k1, scratch);
+      if (i < real) {
+        decoder.decode_unscaled(m0 + i, k0, k1, scratch);
+      } else {
+        __builtin_memset(scratch, 0, static_cast<size_t>(depth) * 4);
+      }
       for (int64_t k = depth; k < 2 * pair_count(depth); ++k) {
         scratch[k] = lifted[k] = 0.0f;
       }
@@ -294,7 +302,8 @@ class Bf16Gemm {
       float* const scales = scales_of(g, {batch, part});
       for (int64_t block = 0; block < ceil_div(g.k, a_block_k(g)); ++block) {
         for (int64_t i = 0; i < rows; ++i) {
-          scales[block * g.m + m0 + i] = decoder.scale(m0 + i, block) * (part == 0 ? 1.0f : 1 / kLift);
+          const float scale = i < real ? decoder.scale(m0 + i, block) : 1.0f;
+          scales[block * a_rows(g) + m0 + i] = scale * (part == 0 ? 1.0f : 1 / kLift);
         }
       }
     }
@@ -326,7 +335,7 @@ class Bf16Gemm {
     return ceil_div(g.n, kPanelColumns);
   }
 
-  // Panels of one M <= 4 unit: as many as are read at once, fewer where there would be few units.
+  // Panels of one M <= 16 unit: as many as are read at once, fewer where there would be few units.
   static int64_t thin_panels(const SgCpuGemm& g) {
     constexpr int64_t kEnough = 8;
     int64_t most = kMaxStreams;
@@ -338,7 +347,7 @@ class Bf16Gemm {
 
   static int64_t thin_scratch(const SgCpuGemm& g) {
     const int64_t space = PairWeights<kBType>::scratch_bytes(g, least(kThinK, g.k));
-    return thin_panels(g) * (sg_round_up(space, 64) + g.m * kPanelColumns * 4 * 2);
+    return thin_panels(g) * (sg_round_up(space, 64) + a_rows(g) * kPanelColumns * 4);
   }
 
   template <WeightMode kMode>
@@ -347,7 +356,7 @@ class Bf16Gemm {
     const int64_t batch = unit / groups;
     const int64_t panel0 = unit % groups * thin_panels(g);
     const int count = static_cast<int>(least(panels16(g) - panel0, thin_panels(g)));
-    const int rows = static_cast<int>(g.m);
+    const int rows = static_cast<int>(a_rows(g));
 
     const PairWeights<kBType> weights(g, batch);
     const int64_t chunk = least(kThinK, g.k);
@@ -411,17 +420,17 @@ class Bf16Gemm {
 
   // Pairs of panels of 16 columns become blocks of 32; the second of a last odd number is not looked at.
   static void write_panels(const SgCpuGemm& g, int64_t batch, int64_t panel0, int count, const float* sums) {
-    const int rows = static_cast<int>(g.m);
+    const int rows = static_cast<int>(a_rows(g)), real = static_cast<int>(g.m);
     alignas(64) float block[kPairDotRows * kGroup];
     for (int p = 0; p < count; p += 2) {
-      for (int r = 0; r < rows; ++r) {
+      for (int r = 0; r < real; ++r) {
         for (int half = 0; half < 2; ++half) {
           const int64_t from = (least(p + half, count - 1) * rows + r) * kPanelColumns;
           store(block + r * kGroup + half * kPanelColumns, load(sums + from));
         }
       }
       const int64_t n = (panel0 + p) * kPanelColumns;
-      write_block(g, {batch, 0, n, rows, static_cast<int>(least(g.n - n, kGroup))}, block, kGroup);
+      write_block(g, {batch, 0, n, real, static_cast<int>(least(g.n - n, kGroup))}, block, kGroup);
     }
   }
 

@@ -105,21 +105,50 @@ class PairWeights {
     }
   }
 
-  // Row `row` of a panel's scales times the global one, and of its zero points.
-  SG_INLINE F scale(const PairPanel& p, int64_t row) const {
-    if (!p.scales) {
-      return set1(global_);
+  // Row `row` of the scales of kCount panels times the global one; one choice by type for all of them.
+  template <int kCount>
+  SG_INLINE void scales(const PairPanel* panels, int64_t row, F (&out)[kCount]) const {
+    switch (!g_.b.scale.data ? 0 : g_.b.packed ? g_.b.scale.dtype : static_cast<int>(SG_F32)) {
+      case 0:
+        return scales_of<0>(panels, row, out);
+      case SG_F32:
+        return scales_of<SG_F32>(panels, row, out);
+      case SG_E8M0:
+        return scales_of<SG_E8M0>(panels, row, out);
+      case SG_BF16:
+        return scales_of<SG_BF16>(panels, row, out);
+      case SG_F16:
+        return scales_of<SG_F16>(panels, row, out);
+      default:
+        return scales_of<SG_E4M3>(panels, row, out);
     }
-    const int type = g_.b.packed ? g_.b.scale.dtype : static_cast<int>(SG_F32);
-    const F own = i8_scale_vector(p.scales + row * kPanelColumns * storage_bytes(type), type);
-    return g_.b.global_scale ? mul(own, set1(global_)) : own;
   }
+  // Row `row` of a panel's zero points.
   static SG_INLINE F zero_point(const PairPanel& p, int64_t row) {
     return to_float(load_i8(p.zeros + row * kPanelColumns));
   }
 
  private:
   static constexpr int kBits = is_4bit(kType) ? 4 : 8;
+
+  template <int kScale, int kCount>
+  SG_INLINE void scales_of(const PairPanel* panels, int64_t row, F (&out)[kCount]) const {
+    const F global = set1(global_);
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) {
+      if constexpr (kScale == 0) {
+        out[i] = global;
+      } else {
+        out[i] = i8_scale_vector<kScale>(panels[i].scales + row * kPanelColumns * storage_bytes(kScale));
+      }
+    }
+    if (kScale != 0 && g_.b.global_scale) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kCount; ++i) {
+        out[i] = mul(out[i], global);
+      }
+    }
+  }
   static constexpr int64_t kPerByte = 8 / kBits;
 
   static int64_t code_bytes(int64_t chunk) {
@@ -169,7 +198,9 @@ class PairBlocks {
       for (int i = 0; i < cut.count; ++i) {
         const Segment& at = cut.at[i];
         if (kMode != kPlain) {
-          store(scales + at.b_row * kGroup + half * kPanelColumns, weights_.scale(panel, at.b_row));
+          F row[1];
+          weights_.scales(&panel, at.b_row, row);
+          store(scales + at.b_row * kGroup + half * kPanelColumns, row[0]);
         }
         make_segment<kMode>(panel, at, out);
       }

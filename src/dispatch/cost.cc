@@ -20,7 +20,8 @@ constexpr int64_t kRowsPerDecode = 504;  // rows of D that share one decoded pan
 // it hidden by few rows. From e4m3 at N = K = 4096 on a Zen 4: 46 GFLOP/s at M = 4, 112 at M = 16.
 constexpr double kPairPanelOperations = 5;
 constexpr double kPairTableOperations = 0.6;  // 64 8-bit codes 2.6 cycles, 128 4-bit ones 3.7, on a Zen 4
-constexpr int64_t kFusedRows = 4;             // up to here weights are decoded in registers, once
+constexpr int64_t kFusedRows = 4;             // up to here f32fma decodes weights in registers, once
+constexpr int64_t kFusedPairRows = 16;        // and bf16dot
 
 double number(int64_t value) {
   return static_cast<double>(value);
@@ -102,7 +103,7 @@ Cost bf16_cost(const KernelSpec& s, const Problem& p, const Rates& rates) {
   const double k = number(p.k);
   const double segments =
       std::max(number(ceil_div(p.k, std::min(block_k(p.a, p.k), block_k(p.b, p.k)))), k / s.tile.k);
-  const bool fused = p.m <= kFusedRows && has_pair_table(p.b.type);
+  const bool fused = p.m <= kFusedPairRows && has_pair_table(p.b.type);
   const double operations = (has_pair_table(p.b.type) ? kPairTableOperations : decode_operations(p.b.type)) +
                             (fused ? 0 : kPairPanelOperations);
   const double decodes = number(ceil_div(p.m, kRowsPerDecode));
