@@ -17,8 +17,8 @@
 //   #include "cpu/i8_gemm.h"
 //   SG_CPU_KERNEL(symbol, "name", scalegemm_kernel::I8Gemm<SG_E2M1>)
 //
-// What it declines is i8_accepts() in i8_limits.h. Memory: workspace M * K bytes and M * K/block * 8; scratch
-// a few KB, and 4 * 16 * K bytes for raw weights.
+// What it takes is decided by src/arch/cpu_family.cc. Memory: workspace M * K bytes and M * K/block * 8;
+// scratch a few KB, and 4 * 16 * K bytes for raw weights.
 #ifndef SCALEGEMM_KERNELS_CPU_I8_GEMM_H_
 #define SCALEGEMM_KERNELS_CPU_I8_GEMM_H_
 

@@ -6,9 +6,9 @@ namespace {
 using enum base::CpuFeature;
 
 // Every target has the features of the one before it and some more.
-constexpr base::CpuFeature kFeatures[] = {kAvx2,       kFma,        kF16c,       kBmi2,
-                                          kAvx512f,    kAvx512bw,   kAvx512dq,   kAvx512vl,
-                                          kAvx512vnni, kAvx512vbmi, kAvx512bf16, kAvx512fp16};
+constexpr base::CpuFeature kFeatures[] = {kAvx2,       kFma,        kF16c,      kBmi2,
+                                          kAvx512f,    kAvx512bw,   kAvx512dq,  kAvx512vl,
+                                          kAvx512vnni, kAvx512vbmi, kAvx512bf16};
 
 }  // namespace
 
@@ -20,8 +20,6 @@ std::span<const base::CpuFeature> required_features(Target target) {
     case Target::kAvx512:
       return all.first(9);
     case Target::kAvx512Bf16:
-      return all.first(11);
-    case Target::kAvx512Fp16:
       return all;
     default:
       return {};
