@@ -15,6 +15,7 @@ enum class Fill : uint8_t {
   kExact,      // small integers and distinct power-of-two scales: every sum is exact in f32, in any order
   kRandom,     // normal values through the quantiser
   kAdversary,  // as kRandom, with huge outliers, blocks of zeros and values far below the rest
+  kExtreme,    // values within 1, scales of one operand at both ends of their type, tiny unscaled activations
 };
 
 // Leading strides of A, B, C and D.

@@ -160,6 +160,58 @@ void fill_exact(OperandData& data, int code_bits, int scale_bits, uint64_t seed)
   }
 }
 
+// The exponent of a scale at an end of its type. Large ones keep K products of two values within 1 below
+// 2^127, or the oracle would judge nothing; a row in eight has no such limit.
+int extreme_exponent(Random& random, num::DType type, int most) {
+  switch (type) {
+    case num::DType::kF16:
+      return random.below(2) == 0 ? static_cast<int>(random.below(3)) - 24
+                                  : 13 + static_cast<int>(random.below(3));
+    case num::DType::kE4m3:
+      return random.below(2) == 0 ? static_cast<int>(random.below(3)) - 9
+                                  : 6 + static_cast<int>(random.below(3));
+    default:
+      break;
+  }
+  const int lowest = type == num::DType::kF32 ? -149 : type == num::DType::kBf16 ? -133 : -127;
+  return random.below(2) == 0 ? lowest + static_cast<int>(random.below(-120 - lowest))
+                              : std::min(120 + static_cast<int>(random.below(8)), most);
+}
+
+void fill_extreme(OperandData& data, bool extreme, uint64_t seed) {
+  Random random(seed);
+  const scalegemm_operand_desc& desc = data.desc;
+  const num::DTypeInfo& type = num::info(dtype_of(desc.dtype));
+  const ZeroRange range = zero_range(desc);
+  const int64_t all_rows = data.batch * data.rows;
+  const bool integer = !type.is_float;
+  for (int64_t i = 0; i < all_rows * data.k; ++i) {
+    double value = integer ? static_cast<double>(random.below(3) - 1) : 2 * random.uniform() - 1;
+    value = desc.dtype == SCALEGEMM_UINT4 ? std::abs(value) + range.lowest : value;
+    if (extreme && type.bits > 8 && random.below(4) == 0) {
+      value = std::ldexp(value, -100 - static_cast<int>(random.below(40)));
+    }
+    store(data.codes, i, type.bits, num::encode(type.type, value, num::Overflow::kSaturate));
+  }
+  for (auto& zero : data.zeros) {
+    zero = static_cast<uint8_t>(
+        num::encode(dtype_of(desc.scale.zero_dtype), double(range.lowest), num::Overflow::kSaturate));
+  }
+  for (int64_t row = 0; !data.scales.empty() && row < data.batch * data.grid_rows; ++row) {
+    const int most = random.below(8) == 0 ? 127 : 122 - ceil_log2(data.k);
+    const num::DType scale_type = dtype_of(desc.scale.dtype);
+    for (int64_t j = 0; j < data.grid_k; ++j) {
+      const int e = extreme ? extreme_exponent(random, scale_type, most) : -static_cast<int>(random.below(4));
+      store(data.scales, row * data.grid_k + j, num::info(scale_type).bits,
+            num::encode(scale_type, std::ldexp(1.0, e), num::Overflow::kSaturate));
+    }
+  }
+  if (desc.scale.has_global != 0) {
+    const int most = 110 - ceil_log2(data.k);
+    data.global = std::ldexp(1.0f, extreme ? (random.below(2) == 0 ? most : -110) : 0);
+  }
+}
+
 scalegemm_tensor tensor_of(std::vector<uint8_t>& memory, int32_t dtype, int64_t batch, int64_t rows,
                            int64_t cols, int64_t storage_cols) {
   scalegemm_tensor tensor{};
@@ -308,6 +360,13 @@ OperandData make_operand(const Case& c, const scalegemm_problem& problem, Side s
     const ExactShares shares = exact_shares(problem);
     fill_exact(data, shares.code_bits, side == Side::kA ? shares.scale_bits_a : shares.scale_bits_b,
                c.seed * 2 + (side == Side::kB ? 1 : 0));
+    return data;
+  }
+  if (c.fill == Fill::kExtreme) {
+    const Side side_of_extremes = c.seed % 2 == 0 || !has_scale(problem.a) ? Side::kB : Side::kA;
+    // Without scales on either side there are the tiny activations.
+    const bool extreme = side == side_of_extremes || (side == Side::kA && !has_scale(problem.a));
+    fill_extreme(data, extreme, c.seed * 2 + (side == Side::kB ? 1 : 0));
     return data;
   }
   std::vector<float> values = normal_values(c.fill, side, problem.batch * rows, problem.k, c.seed);

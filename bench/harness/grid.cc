@@ -166,7 +166,7 @@ Case random_case(Random& random, int64_t most_products) {
   c.packing = pick(kGridPackings, random.next());
   c.place = static_cast<Place>(random.below(3));
   c.strides = static_cast<Strides>(random.below(2));
-  c.fill = static_cast<Fill>(random.below(3));
+  c.fill = static_cast<Fill>(random.below(4));
   c.accuracy = static_cast<int32_t>(random.below(SCALEGEMM_EXACT + 1));
   c.epilogue = c.d_dtype == SCALEGEMM_INT32 ? Epilogue{} : random_epilogue(random);
   // Only activations that keep exact sums exact (see prove).

@@ -56,10 +56,16 @@ ProofResult prove_exact(const Runtime& runtime, const Case& c, const ProofOption
 
 ProofResult prove_random(const Runtime& runtime, const Case& c, const ProofOptions& options) {
   ProofResult worst{.proof = Proof::kRandom, .passed = true, .detail = "", .wrong = {}, .worst_ratio = 0};
-  for (Fill fill : {Fill::kRandom, Fill::kAdversary}) {
+  struct Part {
+    Fill fill;
+    const char* what;
+  };
+  constexpr Part kParts[] = {{Fill::kRandom, "normal operands"},
+                             {Fill::kAdversary, "outliers and zero blocks"},
+                             {Fill::kExtreme, "scales at the ends of their type"}};
+  for (const auto& [fill, what] : kParts) {
     Instance instance(runtime, data_of(c, fill), options.choice, kPoisonOnes);
     instance.run();
-    const char* what = fill == Fill::kRandom ? "normal operands" : "outliers and zero blocks";
     ProofResult result = judged(Proof::kRandom, instance, options.most_products, what);
     result.worst_ratio = std::max(result.worst_ratio, worst.worst_ratio);
     if (!result.passed) {

@@ -9,8 +9,7 @@
 //   14)
 //               and an exponent 8 too small. Adding 0x80 carries into bit 14 exactly when b is 0x7f or 0xff,
 //               the NaN codes; that carry, xor-ed over the spare sign bit, makes an f16 NaN and else clears
-//               the bit. 2 widen + 6 ops of 256 bits + 2 cvtph2ps, and a multiplication by 2^8, which callers
-//               fold into the scale: decode leaves it out and decode_factor names it.
+//               the bit. 2 widen + 6 ops of 256 bits + 2 cvtph2ps + 2 multiplications by 2^8.
 //   e4m3_fnuz   the same with 2^7; its NaN is 0x80 alone, compared for.
 //   e5m2        byte << 8 is f16.
 //   e5m2_fnuz   the exponent field, 5 bits, dropped into f32's (so subnormals are f32 subnormals), times
@@ -52,12 +51,6 @@ constexpr int storage_bytes(int type) {
 // Bytes of a full group of 32 storage elements.
 constexpr int group_bytes(int type) {
   return kGroup * storage_bytes(type);
-}
-
-// What decoded values must be multiplied by, a power of two: folding it into a scale is exact as long as
-// |scale| < 2^120.
-constexpr float decode_factor(int type) {
-  return type == SG_E4M3 ? 0x1p8f : type == SG_E4M3_FNUZ ? 0x1p7f : 1.0f;
 }
 
 template <int kType, int kCount>
@@ -149,9 +142,9 @@ SG_INLINE Decoded<kType, kCount> decode(const void* codes) {
   for (int i = 0; i < kCount; ++i) {
     const uint8_t* q = p + i * kLanes * storage_bytes(kType);
     if constexpr (kType == SG_E4M3) {
-      out.v[i] = words_to_float(e4m3_words(sign_extend_words(q)));
+      out.v[i] = mul(words_to_float(e4m3_words(sign_extend_words(q))), set1(0x1p8f));
     } else if constexpr (kType == SG_E4M3_FNUZ) {
-      out.v[i] = words_to_float(e4m3_fnuz_words(sign_extend_words(q)));
+      out.v[i] = mul(words_to_float(e4m3_fnuz_words(sign_extend_words(q))), set1(0x1p7f));
     } else if constexpr (kType == SG_E5M2) {
       out.v[i] = words_to_float(high_byte_words(q));
     } else if constexpr (is_4bit(kType)) {
@@ -215,13 +208,12 @@ template <int kType>
 inline void decode_run(const void* codes, int64_t groups, float factor, float* out) {
   constexpr int kCount = is_4bit(kType) ? 2 * kVecs : kVecs;
   const uint8_t* p = static_cast<const uint8_t*>(codes);
-  const F exact = set1(decode_factor(kType)), scale = set1(factor);
+  const F scale = set1(factor);
   for (int64_t g = 0; g < groups; ++g, p += group_bytes(kType), out += kCount * kLanes) {
     const auto x = decode<kType, kVecs>(p);
 #pragma GCC unroll 8
     for (int i = 0; i < kCount; ++i) {
-      const F v = decode_factor(kType) == 1.0f ? x.v[i] : mul(x.v[i], exact);
-      store(out + i * kLanes, mul(v, scale));
+      store(out + i * kLanes, mul(x.v[i], scale));
     }
   }
 }

@@ -14,8 +14,9 @@
 // The scale of a k block multiplies the block's sum, not its values: sum += scale * sum over the block of
 // a*(code - zero). That takes the multiplication out of the loop (one fewer of the ops on the FMA ports per
 // vector) and rounds less, but differently from f32_tile.h; only without scales do both give the same bits.
-// Per 32 codes, one row, AVX-512: e4m3 2 widen + 2 shift + 2 add + 2 ternlog (256-bit) + 2 cvtph2ps + 2 FMA;
-// 4-bit (64 codes): 2 widen + 2 shift + 4 permute + 4 FMA. On Zen 4 about 5 and 8 cycles per 32 bytes.
+// Per 32 codes, one row, AVX-512: e4m3 2 widen + 2 shift + 2 add + 2 ternlog (256-bit) + 2 cvtph2ps + 2 mul +
+// 2 FMA; 4-bit (64 codes): 2 widen + 2 shift + 4 permute + 4 FMA. On Zen 4 about 8 cycles per 32 bytes, twice
+// what its memory takes: where there is VDPBF16PS, bf16_dot.h serves these types.
 // Codes are prefetched kPrefetchBytes ahead in each stream.
 #ifndef SCALEGEMM_KERNELS_CPU_F32_DOT_H_
 #define SCALEGEMM_KERNELS_CPU_F32_DOT_H_

@@ -14,8 +14,7 @@
 // not depend on M, N, threads, ISA, packing or layout. The M <= 4 route does the same per k block of the
 // scales (f32_dot.h); `batch_invariant` turns that route off.
 //
-// Limits: |scale*global| of an e4m3 operand B must stay below 2^120 (decode.h). int32 output is exact only
-// while sums stay below 2^24. The workspace is batch*M*K f32.
+// Limits: int32 output is exact only while sums stay below 2^24. The workspace is batch*M*K f32.
 #ifndef SCALEGEMM_KERNELS_CPU_F32_GEMM_H_
 #define SCALEGEMM_KERNELS_CPU_F32_GEMM_H_
 

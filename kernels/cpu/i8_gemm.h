@@ -17,8 +17,8 @@
 //   #include "cpu/i8_gemm.h"
 //   SG_CPU_KERNEL(symbol, "name", scalegemm_kernel::I8Gemm<SG_E2M1>)
 //
-// What it declines is i8_accepts() in i8_limits.h. Memory: workspace M * K bytes and M * K/block * 8; scratch
-// a few KB, and 4 * 16 * K bytes for raw weights.
+// What it takes is decided by src/arch/cpu_family.cc. Memory: workspace M * K bytes and M * K/block * 8;
+// scratch a few KB, and 4 * 16 * K bytes for raw weights.
 #ifndef SCALEGEMM_KERNELS_CPU_I8_GEMM_H_
 #define SCALEGEMM_KERNELS_CPU_I8_GEMM_H_
 
@@ -181,7 +181,7 @@ struct I8Gemm {
                    panel * sg_panel_bytes(SG_PANEL_K4X16, is_4bit(kB) ? 4 : 8, g.k);
       } else {
         to.codes = codes + p * size.panel_bytes;
-        i8_make_panel<kB>(g, out.batch, panel, codes + p * size.panel_bytes);
+        i8_make_panel<kB>(g, out.batch, panel, 0, i8_units(g.b, g.k), codes + p * size.panel_bytes);
       }
       i8_set_scales<kB>(g, plan, out.batch, panel, scales + p * size.scale_bytes, out.factors[p], to);
       i8_set_zeros(g, plan, out.batch, panel, zeros + p * size.zero_bytes, to);

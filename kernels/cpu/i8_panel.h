@@ -51,14 +51,15 @@ SG_INLINE void i8_transpose(const uint8_t* src, int64_t ld, uint8_t* out) {
   }
 }
 
+// Bytes [first, units) along K of one panel; out takes 32 of them at a time.
 template <int kB>
-inline void i8_make_panel(const SgCpuGemm& g, int64_t batch, int64_t panel, uint8_t* out) {
+inline void i8_make_panel(const SgCpuGemm& g, int64_t batch, int64_t panel, int64_t first, int64_t units,
+                          uint8_t* out) {
   const int64_t row = panel * kPanelColumns;
   const int64_t rows = g.n - row < kPanelColumns ? g.n - row : kPanelColumns;
-  const int64_t units = i8_units(g.b, g.k);
   const uint8_t* data = static_cast<const uint8_t*>(g.b.data) + batch * g.b.stride_batch + row * g.b.stride_r;
   I8Rows rows_of_chunk;
-  for (int64_t u = 0; u < units; u += kFetchBytes) {
+  for (int64_t u = first; u < units; u += kFetchBytes) {
     const int64_t n = units - u < kFetchBytes ? units - u : kFetchBytes;
     const bool in_place = rows == kPanelColumns && n % 32 == 0 && g.b.stride_k == 1;
     if (!in_place) {
@@ -66,7 +67,7 @@ inline void i8_make_panel(const SgCpuGemm& g, int64_t batch, int64_t panel, uint
     }
     for (int64_t i = 0; i < n; i += 32) {
       i8_transpose<is_4bit(kB)>(in_place ? data + u + i : rows_of_chunk.byte[0] + i,
-                                in_place ? g.b.stride_r : kFetchBytes, out + (u + i) * kPanelColumns);
+                                in_place ? g.b.stride_r : kFetchBytes, out + (u - first + i) * kPanelColumns);
     }
   }
 }

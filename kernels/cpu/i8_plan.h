@@ -18,7 +18,6 @@
 
 #include "common/panels.h"
 #include "cpu/i8_codes.h"
-#include "cpu/i8_limits.h"
 
 namespace scalegemm_kernel {
 inline namespace SG_CPU_ISA {
@@ -31,7 +30,28 @@ constexpr int kMaxUnitPanels = 4;
 // What a segment's sum is multiplied by inside the K loop; what is constant along K waits for the end.
 enum class I8Mode { kWhole, kColumn, kBoth };  // nothing (one segment) | scale of B | scales of A and B
 
-// k of one segment of a problem that i8_accepts() takes.
+inline int64_t i8_common_block(int64_t a, int64_t b) {
+  while (b != 0) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+// block_k of scales or zero points that change along K; 0 where nothing does.
+inline int64_t i8_varying_block(const SgOperand& x, int64_t k) {
+  const int64_t block = x.scale.data ? x.scale.block_k : x.zero.data ? x.zero.block_k : k;
+  return block >= k ? 0 : block;
+}
+
+// The longest K whose integer sum always fits int32, and what a longer K is cut to.
+constexpr int64_t kI8CutK = 65536;
+inline int64_t i8_longest_sum(const SgCpuGemm& g) {
+  return g.b.zero.data ? kI8CutK : 131071;
+}
+
+// k of one segment.
 inline int64_t i8_segment_k(const SgCpuGemm& g, int64_t step) {
   const int64_t block = i8_common_block(i8_varying_block(g.a, g.k), i8_varying_block(g.b, g.k));
   if (block != 0) {

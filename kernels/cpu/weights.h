@@ -3,7 +3,7 @@
 // a chunk of k is brought into the same order in scratch, so that everything after works on one order:
 //
 //   codes    [k][32] storage elements (4-bit types: [k/2][32] bytes)
-//   scales   [k block][32] f32 = scale * global * decode_factor (decode_factor only without zero points)
+//   scales   [k block][32] f32 = scale * global
 //   zeros    [k block][32] f32
 //
 // Raw codes are moved as bytes, before they are decoded: K-contiguous ones through 16-byte transposes
@@ -154,7 +154,7 @@ inline void gather_any(int size, const RawBlock& b, uint8_t* out) {
   }
 }
 
-// How a decoded code becomes a value: v, v*s, or (v*decode_factor - z)*s.
+// How a decoded code becomes a value: v, v*s, or (v - z)*s.
 enum WeightMode { kPlain = 0, kScaled = 1, kZeroed = 2 };
 
 // One panel, k in [k0, k1) of one chunk. Row j of scales and zeros serves k block k0/block_k + j; null where
@@ -189,7 +189,7 @@ class Weights {
     if (g.b.zero.data) {
       return kZeroed;
     }
-    return g.b.scale.data || g.b.global_scale || decode_factor(kType) != 1.0f ? kScaled : kPlain;
+    return g.b.scale.data || g.b.global_scale ? kScaled : kPlain;
   }
   WeightMode mode() const { return mode_; }
   int64_t block_k() const { return block_k_; }
@@ -214,8 +214,7 @@ class Weights {
       gather_codes(codes_of_batch(), panel, k0, k1, scratch.codes);
     }
     if (mode_ != kPlain) {
-      const float factor = mode_ == kScaled ? decode_factor(kType) : 1.0f;
-      fill_rows(b_.scale, panel, k0, k1, scratch.staging, scratch.scales, global_ * factor);
+      fill_rows(b_.scale, panel, k0, k1, scratch.staging, scratch.scales, global_);
       out.scales = scratch.scales;
     }
     if (mode_ == kZeroed) {
@@ -223,6 +222,12 @@ class Weights {
       out.zeros = scratch.zeros;
     }
     return out;
+  }
+
+  // Where the codes of a packed panel from k on are, for prefetches: the panel need not exist. Raw weights
+  // are not read in this order; the address is then any.
+  const uint8_t* ahead(int64_t panel, int64_t k) const {
+    return b_.packed ? packed_codes(panel, k) : codes_of_batch();
   }
 
   // Asks for part `part` of `parts` of a packed block's codes; nothing is read.
@@ -346,11 +351,10 @@ struct BlockScale {
       }
     }
   }
-  // The decoded code without its scale (and decode_factor, where the scale holds it).
+  // The decoded code without its scale.
   SG_INLINE F shifted(F v, int i) const {
     if constexpr (kMode == kZeroed) {
-      const F exact = decode_factor(kType) == 1.0f ? v : mul(v, set1(decode_factor(kType)));
-      return sub(exact, shift[i]);
+      return sub(v, shift[i]);
     } else {
       return v;
     }

@@ -80,18 +80,15 @@ std::optional<Decline> f32_declines(const Problem& p) {
   return std::nullopt;
 }
 
-// The instruction takes subnormal operands as zero: a loss that only bf16 itself can have.
 std::optional<Decline> bf16_operand(const char* rule, const OperandSpec& x, const Problem& p) {
   if (!contains(kBf16B, x.type)) {
     return decline(rule, names(kBf16B), std::string(num::name(x.type)));
   }
-  if (x.type == DType::kBf16 && p.accuracy != spec::Accuracy::kFast) {
-    return decline(rule, "a type without bf16 subnormals, or accuracy fast",
-                   fmt::format("bf16, accuracy {}", spec::to_string(p.accuracy)));
-  }
-  // A pair of k has one scale.
-  if (varying_block(x, p.k) % 2 != 0) {
-    return decline("bf16dot: block_k", "even", std::to_string(varying_block(x, p.k)));
+  // What one load of codes of B holds along K has one scale.
+  const int64_t step = num::is_packed4(p.b.type) ? 8 : p.b.type == DType::kBf16 ? 2 : 4;
+  if (varying_block(x, p.k) % step != 0) {
+    return decline("bf16dot: block_k", fmt::format("a multiple of {}", step),
+                   std::to_string(varying_block(x, p.k)));
   }
   return std::nullopt;
 }
@@ -99,6 +96,15 @@ std::optional<Decline> bf16_operand(const char* rule, const OperandSpec& x, cons
 std::optional<Decline> bf16_declines(const Problem& p) {
   if (p.d == DType::kInt32) {
     return decline("bf16dot: type of D", "a float type, as its sums are f32", "int32");
+  }
+  // The instruction takes subnormal operands as zero. The kernel keeps those of A apart, with codes of B that
+  // cannot be infinite (kernels/cpu/bf16_gemm.h); of B it loses them.
+  if (p.b.type == DType::kBf16 && p.accuracy != spec::Accuracy::kFast) {
+    return decline("bf16dot: type of B", "a type without bf16 subnormals, or accuracy fast",
+                   fmt::format("bf16, accuracy {}", spec::to_string(p.accuracy)));
+  }
+  if (p.a.type == DType::kBf16 && p.b.type == DType::kE5m2) {
+    return decline("bf16dot: type of B beside bf16", "a type without infinity", "e5m2");
   }
   const auto a = bf16_operand("bf16dot: type of A", p.a, p);
   return a ? a : bf16_operand("bf16dot: type of B", p.b, p);
@@ -123,7 +129,7 @@ KernelSpec make_spec(const CpuFamily& family, DType b) {
   spec.scheduler = spec::Scheduler::kDynamic;
   spec.tile = tile_of(family, b);
   spec.instruction = family.instruction;
-  spec.packed = spec::default_packed(family.pipeline);
+  spec.packed = spec::default_packed(family.pipeline, b);
   return spec;
 }
 

@@ -65,9 +65,6 @@ inline constexpr auto kInstructions = std::to_array<Instruction>({
     {Target::kAvx512Bf16, "vpdpbusd",                          kInt8Only, DType::kInt32, {1, 16, 4}, 0, 16, 0, false, 0},
     {Target::kAvx512Bf16, "vdpbf16ps",                         kBf16Only, DType::kF32,   {1, 16, 2}, 0, 16, 0, false, 0},
 
-    {Target::kAvx512Fp16, "vfmadd231ps",                       kF32Only,  DType::kF32,   {1, 16, 1}, 0, 16, 0, false, 0},
-    {Target::kAvx512Fp16, "vpdpbusd",                          kInt8Only, DType::kInt32, {1, 16, 4}, 0, 16, 0, false, 0},
-    {Target::kAvx512Fp16, "vdpbf16ps",                         kBf16Only, DType::kF32,   {1, 16, 2}, 0, 16, 0, false, 0},
 
     {Target::kSm90a,      "wgmma.f16",                         kF16Only,  DType::kF32,   {64, 8, 16}, 8, 256, 0, false, 4096},
     {Target::kSm90a,      "wgmma.bf16",                        kBf16Only, DType::kF32,   {64, 8, 16}, 8, 256, 0, false, 4096},

@@ -5,26 +5,22 @@ namespace {
 
 using enum base::CpuFeature;
 
-constexpr base::CpuFeature kV3[] = {kAvx2, kFma, kF16c, kBmi2};
-constexpr base::CpuFeature kAvx512[] = {kAvx2,     kFma,      kF16c,     kBmi2,      kAvx512f,
-                                        kAvx512bw, kAvx512dq, kAvx512vl, kAvx512vnni};
-constexpr base::CpuFeature kBf16[] = {kAvx2,     kFma,      kF16c,     kBmi2,       kAvx512f,
-                                      kAvx512bw, kAvx512dq, kAvx512vl, kAvx512vnni, kAvx512bf16};
-constexpr base::CpuFeature kFp16[] = {kAvx2,     kFma,      kF16c,       kBmi2,       kAvx512f,   kAvx512bw,
-                                      kAvx512dq, kAvx512vl, kAvx512vnni, kAvx512bf16, kAvx512fp16};
+// Every target has the features of the one before it and some more.
+constexpr base::CpuFeature kFeatures[] = {kAvx2,       kFma,        kF16c,      kBmi2,
+                                          kAvx512f,    kAvx512bw,   kAvx512dq,  kAvx512vl,
+                                          kAvx512vnni, kAvx512vbmi, kAvx512bf16};
 
 }  // namespace
 
 std::span<const base::CpuFeature> required_features(Target target) {
+  const std::span all(kFeatures);
   switch (target) {
     case Target::kX86V3:
-      return kV3;
+      return all.first(4);
     case Target::kAvx512:
-      return kAvx512;
+      return all.first(9);
     case Target::kAvx512Bf16:
-      return kBf16;
-    case Target::kAvx512Fp16:
-      return kFp16;
+      return all;
     default:
       return {};
   }

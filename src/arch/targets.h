@@ -32,12 +32,11 @@ struct TargetLimits {
   Fp8Flavour fp8;
 };
 
-inline constexpr std::array<TargetLimits, 9> kLimits = {{
+inline constexpr std::array<TargetLimits, 8> kLimits = {{
     // Intel SDM vol. 1: 16 ymm registers, with AVX-512 32 zmm.
     {Target::kX86V3, 256, 16, 0, 0, 0, 0, 0, 0, 0, Fp8Flavour::kNone},
     {Target::kAvx512, 512, 32, 0, 0, 0, 0, 0, 0, 0, Fp8Flavour::kNone},
     {Target::kAvx512Bf16, 512, 32, 0, 0, 0, 0, 0, 0, 0, Fp8Flavour::kNone},
-    {Target::kAvx512Fp16, 512, 32, 0, 0, 0, 0, 0, 0, 0, Fp8Flavour::kNone},
     // CUDA C++ Programming Guide, compute capabilities: 163 KB a block at 8.0, 99 KB at 8.6 and 8.9 (and
     // sm_80
     // code must run on 8.6). L2: 40 MB of A100, 96 MB of AD102.

@@ -19,7 +19,9 @@ constexpr int64_t kRowsPerDecode = 504;  // rows of D that share one decoded pan
 // bf16dot, a vector of codes beside its decoding: packing the pair, storing and reloading the panel, none of
 // it hidden by few rows. From e4m3 at N = K = 4096 on a Zen 4: 46 GFLOP/s at M = 4, 112 at M = 16.
 constexpr double kPairPanelOperations = 5;
-constexpr int64_t kFusedRows = 4;  // up to here weights are decoded in registers, once
+constexpr double kPairTableOperations = 0.6;  // 64 8-bit codes 2.6 cycles, 128 4-bit ones 3.7, on a Zen 4
+constexpr int64_t kFusedRows = 4;             // up to here f32fma decodes weights in registers, once
+constexpr int64_t kFusedPairRows = 16;        // and bf16dot
 
 double number(int64_t value) {
   return static_cast<double>(value);
@@ -47,6 +49,11 @@ double decode_operations(DType type) {
     default:
       return 4;
   }
+}
+
+// Does bf16dot look pairs up (kernels/cpu/bf16_pairs.h)?
+bool has_pair_table(DType type) {
+  return type != DType::kBf16 && type != DType::kInt8;
 }
 
 double scale_operations(const OperandSpec& x) {
@@ -89,20 +96,22 @@ Cost f32_cost(const KernelSpec& s, const Problem& p, const Rates& rates) {
   return cost;
 }
 
-// As f32_cost at the rate of the pair instruction, without a fused route for few rows, and with the sums of
-// every segment scaled and added: four operations a vector.
+// As f32_cost at the rate of the pair instruction, and with the sums of every segment scaled and added: four
+// operations a vector. Few rows have a fused route for types with a table of pairs.
 Cost bf16_cost(const KernelSpec& s, const Problem& p, const Rates& rates) {
   const double columns = number(ceil_div(p.n, s.tile.n) * s.tile.n) * number(p.batch);
   const double k = number(p.k);
   const double segments =
       std::max(number(ceil_div(p.k, std::min(block_k(p.a, p.k), block_k(p.b, p.k)))), k / s.tile.k);
+  const bool fused = p.m <= kFusedPairRows && has_pair_table(p.b.type);
+  const double operations = (has_pair_table(p.b.type) ? kPairTableOperations : decode_operations(p.b.type)) +
+                            (fused ? 0 : kPairPanelOperations);
   const double decodes = number(ceil_div(p.m, kRowsPerDecode));
   Cost cost;
   cost.compute_us = 2 * number(p.m) * columns * k / rates.bf16;
-  cost.decode_us =
-      vector_us(columns * k * decodes * (decode_operations(p.b.type) + kPairPanelOperations), rates) +
-      vector_us(number(p.m) * columns * segments * 4, rates) +
-      vector_us(number(p.m * p.batch) * k * (decode_operations(p.a.type) + 2), rates);
+  cost.decode_us = vector_us(columns * k * decodes * operations, rates) +
+                   vector_us(number(p.m) * columns * segments * 4, rates) +
+                   vector_us(number(p.m * p.batch) * k * (decode_operations(p.a.type) + 2), rates);
   return cost;
 }
 

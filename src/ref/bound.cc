@@ -15,6 +15,7 @@ using spec::Activation;
 
 constexpr double kUnit = 0x1p-24;             // unit roundoff of f32
 constexpr double kSubnormalUnit = 0x1p-150;   // half the smallest f32
+constexpr double kFlushed = 0x1p-126;         // what taking a subnormal f32 as zero loses at most
 constexpr double kOverflow = 0x1p127;         // a power below where f32 ends
 constexpr double kActivationUnits = 16;       // what an activation's evaluation may be off, in kUnit * |x|
 constexpr double kDoubleSlack = 1 + 0x1p-20;  // for the oracle's own rounding errors
@@ -54,9 +55,9 @@ Element judge_special(const spec::Problem& problem, const ErrorModel& model, con
   const double v = sum.value;
   const bool smooth = kActivations[static_cast<int>(problem.epilogue.activation)].lipschitz != 0;
   // Whether a code of 0 meets an infinite scale before or after codes are added decides between NaN and
-  // infinity; code*a - zero*sum(a) may be infinity minus infinity; GELU and SiLU of -infinity are 0 *
-  // infinity or the limit 0.
-  if (sum.infinite_scale || (std::isinf(v) && (model.zero_points || (smooth && v < 0)))) {
+  // infinity; code*a - zero*sum(a) may be infinity minus infinity; a subnormal taken as zero times infinity
+  // is NaN; GELU and SiLU of -infinity are 0 * infinity or the limit 0.
+  if (sum.infinite_scale || (std::isinf(v) && (model.zero_points || model.flushes || (smooth && v < 0)))) {
     return unjudged(v);
   }
   const double exact = clamp(problem.epilogue, activate(problem.epilogue.activation, v));
@@ -81,9 +82,12 @@ ErrorModel error_model(const spec::Problem& problem, const Accumulator& accumula
     const double length = problem.accuracy == spec::Accuracy::kFast ? k : std::min(k, 128.0);
     relative += length * accumulator.unit_roundoff;
   }
+  // A bf16 dot product may take subnormal operands, products and sums as zero: three losses a term.
+  const bool flushes = problem.accuracy == spec::Accuracy::kFast && problem.b.type == DType::kBf16;
   return {.relative = relative * kDoubleSlack,
-          .underflow = (factors + 4) * kSubnormalUnit,
+          .underflow = (factors + 4) * kSubnormalUnit + (flushes ? 3 * kFlushed : 0),
           .integer = problem.d == DType::kInt32,
+          .flushes = flushes,
           .zero_points = has_zero_points(problem.a) || has_zero_points(problem.b)};
 }
 

@@ -13,6 +13,7 @@ struct ErrorModel {
   double relative = 0;   // times the sum of magnitudes
   double underflow = 0;  // times the peak product: results of f32 multiplications below 2^-126
   bool integer = false;  // int32: no error at all
+  bool flushes = false;  // subnormal operands may count as zero
   bool zero_points = false;
 };
 

@@ -268,7 +268,7 @@ Result<KernelSpec> parse_amd(std::string_view text, Target target) {
   SCALEGEMM_ASSIGN_OR_RETURN(spec.tile, in.dims("a tile"));
   SCALEGEMM_ASSIGN_OR_RETURN(spec.warps, in.dims("waves"));
   SCALEGEMM_ASSIGN_OR_RETURN(spec.instruction, in.dims("an instruction"));
-  spec.packed = default_packed(spec.pipeline);
+  spec.packed = default_packed(spec.pipeline, spec.b);
   if (spec.pipeline == Pipeline::kMicroscale) {
     spec.via = DType::kBf16;  // that is what the pipeline expands B to
   }

@@ -146,7 +146,7 @@ Status parse_via(Reader& in, KernelSpec& spec) {
 }
 
 Status parse_packed(Reader& in, KernelSpec& spec) {
-  spec.packed = default_packed(spec.pipeline);
+  spec.packed = default_packed(spec.pipeline, spec.b);
   if (!in.peek().starts_with("pack-")) {
     return ok_status();
   }

@@ -71,7 +71,7 @@ std::string options(const KernelSpec& spec) {
   if (spec.via) {
     text += fmt::format("_via-{}", type_word(spec.via));
   }
-  if (spec.packed != default_packed(spec.pipeline)) {
+  if (spec.packed != default_packed(spec.pipeline, spec.b)) {
     text += fmt::format("_pack-{}", to_string(spec.packed));
   }
   if (spec.stages != 0) {
@@ -121,11 +121,12 @@ Status check_scale(std::string_view argument, const std::optional<ScaleSpec>& sc
 
 }  // namespace
 
-Packing default_packed(Pipeline pipeline) {
+Packing default_packed(Pipeline pipeline, std::optional<DType> b) {
   switch (pipeline) {
     case Pipeline::kF32Fma:
-    case Pipeline::kBf16Dot:
       return Packing::kPanelK1x32;
+    case Pipeline::kBf16Dot:  // the other layout is one of bytes
+      return b == DType::kBf16 ? Packing::kPanelK1x32 : Packing::kPanelK4x16;
     case Pipeline::kI8Dot:
       return Packing::kPanelK4x16;
     default:

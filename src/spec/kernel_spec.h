@@ -129,8 +129,8 @@ struct KernelSpec {
   bool operator==(const KernelSpec&) const = default;
 };
 
-// The packed layout that belongs to a pipeline where nothing else is said.
-Packing default_packed(Pipeline pipeline);
+// The packed layout that belongs to a pipeline and a type of B where nothing else is said.
+Packing default_packed(Pipeline pipeline, std::optional<DType> b);
 
 std::string_view to_string(Pipeline pipeline);
 std::string_view to_string(EpilogueKind epilogue);

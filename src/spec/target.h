@@ -15,13 +15,12 @@ namespace scalegemm::spec {
 enum class Target : uint8_t {
   kX86V3 = 0,       // x86-64-v3: AVX2, FMA, F16C, BMI
   kAvx512 = 1,      // AVX-512 F, BW, VL, DQ and VNNI (Ice Lake, Zen 4 and later)
-  kAvx512Bf16 = 2,  // kAvx512 and AVX512_BF16
-  kAvx512Fp16 = 3,  // kAvx512Bf16 and AVX512_FP16
-  kSm80 = 4,        // NVIDIA Ampere (and 8.6, 8.7, which run its code)
-  kSm89 = 5,        // NVIDIA Ada
-  kSm90a = 6,       // NVIDIA Hopper
-  kGfx942 = 7,      // AMD CDNA3 (MI300)
-  kGfx950 = 8,      // AMD CDNA4 (MI350)
+  kAvx512Bf16 = 2,  // kAvx512, AVX512_VBMI and AVX512_BF16 (Zen 4, Sapphire Rapids and later)
+  kSm80 = 3,        // NVIDIA Ampere (and 8.6, 8.7, which run its code)
+  kSm89 = 4,        // NVIDIA Ada
+  kSm90a = 5,       // NVIDIA Hopper
+  kGfx942 = 6,      // AMD CDNA3 (MI300)
+  kGfx950 = 7,      // AMD CDNA4 (MI350)
 };
 
 struct TargetName {
@@ -31,11 +30,10 @@ struct TargetName {
   bool is_cpu;
 };
 
-inline constexpr std::array<TargetName, 9> kTargets = {{
+inline constexpr std::array<TargetName, 8> kTargets = {{
     {Target::kX86V3, "x86-64-v3", "x86v3", true},
     {Target::kAvx512, "avx512", "avx512", true},
     {Target::kAvx512Bf16, "avx512bf16", "avx512bf16", true},
-    {Target::kAvx512Fp16, "avx512fp16", "avx512fp16", true},
     {Target::kSm80, "sm_80", "sm80", false},
     {Target::kSm89, "sm_89", "sm89", false},
     {Target::kSm90a, "sm_90a", "sm90a", false},

@@ -28,13 +28,11 @@ struct TargetFlags {
 };
 
 // A level names its features one by one: -march=<core> would also set the tuning of that core.
-constexpr std::array<TargetFlags, 4> kTargetFlags = {{
+constexpr std::array<TargetFlags, 3> kTargetFlags = {{
     {spec::Target::kX86V3, "-march=x86-64-v3"},
     {spec::Target::kAvx512, "-march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni"},
     {spec::Target::kAvx512Bf16,
-     "-march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16"},
-    {spec::Target::kAvx512Fp16,
-     "-march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 -mavx512fp16"},
+     "-march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512vbmi -mavx512bf16"},
 }};
 
 // Without these the code would be wrong, or not loadable.

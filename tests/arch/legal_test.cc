@@ -234,7 +234,7 @@ TEST(GpuCandidates, NothingFitsAnEmptyTable) {
 TEST(Targets, FeaturesGrowWithTheLevel) {
   base::CpuInfo cpu;
   EXPECT_FALSE(runs_on(Target::kX86V3, cpu));
-  for (Target target : {Target::kX86V3, Target::kAvx512, Target::kAvx512Bf16, Target::kAvx512Fp16}) {
+  for (Target target : {Target::kX86V3, Target::kAvx512, Target::kAvx512Bf16}) {
     for (base::CpuFeature f : required_features(target)) {
       cpu.features |= uint64_t{1} << static_cast<int>(f);
     }

@@ -46,7 +46,7 @@ std::vector<std::string> name_seeds() {
   spec::KernelSpec plain;
   plain.tile = plain.instruction = {14, 32, 1};
   plain.warps = {1, 1, 1};
-  plain.packed = spec::default_packed(plain.pipeline);
+  plain.packed = spec::default_packed(plain.pipeline, plain.b);
   std::vector<std::string> seeds;
   if (spec::check(plain).ok()) {
     seeds.push_back(spec::name(plain));

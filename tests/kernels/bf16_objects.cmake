@@ -1,5 +1,5 @@
 # The bf16 dot kernels as objects, for bf16_gemm_test.
-set(SCALEGEMM_CPU_FLAGS_avx512bf16 ${SCALEGEMM_CPU_FLAGS_avx512} -mavx512bf16)
+set(SCALEGEMM_CPU_FLAGS_avx512bf16 ${SCALEGEMM_CPU_FLAGS_avx512} -mavx512vbmi -mavx512bf16)
 add_library(scalegemm_bf16_kernels INTERFACE)
 foreach(TYPE BF16 E4M3 E4M3_FNUZ E5M2 E5M2_FNUZ E2M1 INT8 INT4 UINT4)
   string(TOLOWER ${TYPE} NAME)

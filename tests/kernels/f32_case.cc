@@ -236,10 +236,11 @@ void Problem::build(Operand& x, const OperandCase& o, int64_t rows, const CodeSo
   // Values and raw or packed codes.
   const int64_t elements = bits == 4 ? k / 2 : k;
   const int bytes = bits == 4 ? 1 : bits / 8;
-  const int64_t columns = (rows + 31) / 32 * 32;
+  const int64_t width = sg_panel_columns(o.packed);
+  const int64_t columns = (rows + width - 1) / width * width;
   int64_t stride_r = 0, stride_k = 0, stride_batch = 0;
   if (o.packed) {
-    stride_batch = columns / 32 * sg_panel_bytes(o.packed, bits, k) / bytes;
+    stride_batch = columns / width * sg_panel_bytes(o.packed, bits, k) / bytes;
   } else if (o.order == Order::kKContiguous) {
     stride_r = elements, stride_k = 1, stride_batch = rows * elements;
   } else if (o.order == Order::kRowContiguous) {
@@ -287,7 +288,7 @@ void Problem::build(Operand& x, const OperandCase& o, int64_t rows, const CodeSo
     }
   }
 
-  // Scales and zeros: packed [panel][k block][32], else a padded grid with gaps.
+  // Scales and zeros: packed [panel][k block][column], else a padded grid with gaps.
   const int scale_bytes = has_scale ? bits_of(o.scale_type) / 8 : 1;
   const int64_t s_r = o.packed ? 0 : grid_k + 1, s_k = o.packed ? 0 : 1;
   const int64_t s_batch = o.packed ? columns * grid_k : grid_r * s_r;
@@ -304,7 +305,8 @@ void Problem::build(Operand& x, const OperandCase& o, int64_t rows, const CodeSo
       for (int64_t i = 0; i < grid_k; ++i) {
         const int64_t row = o.packed ? std::min(r, rows - 1) / block_r : r;
         const auto cell = static_cast<size_t>((b * grid_r + row) * grid_k + i);
-        const int64_t at = b * s_batch + (o.packed ? (r / 32 * grid_k + i) * 32 + r % 32 : r * s_r + i);
+        const int64_t at =
+            b * s_batch + (o.packed ? (r / width * grid_k + i) * width + r % width : r * s_r + i);
         if (has_scale) {
           put(x.scales.data(), at, scale_bytes, scale_codes[cell]);
         }

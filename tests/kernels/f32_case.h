@@ -41,7 +41,7 @@ enum class Order { kKContiguous, kRowContiguous, kStrided };
 struct OperandCase {
   int type = SG_F32;
   Order order = Order::kKContiguous;
-  int packed = 0;      // SG_RAW or SG_PANEL_K1X32 (B only)
+  int packed = 0;      // SgPanelLayout (B only)
   int scale_type = 0;  // 0: none
   int64_t block_r = 1, block_k = 1 << 30;
   int zero_type = 0;  // 0: none

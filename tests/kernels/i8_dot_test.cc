@@ -1,7 +1,6 @@
 // The int8-dot kernels: every pair of types, scale grids, layouts, edges; both ISAs with the same bits.
 #include <gtest/gtest.h>
 
-#include "cpu/i8_limits.h"
 #include "kernels/i8_kernels.h"
 #include "kernels/i8_problem.h"
 
@@ -48,7 +47,6 @@ void check(const Case& c) {
     if (entry.b_type != c.b_type) {
       continue;
     }
-    ASSERT_EQ(scalegemm_kernel::i8_accepts(p.gemm()), scalegemm_kernel::kI8Accepted) << c.text();
     const std::vector<uint8_t> whole = p.run(*entry.kernel, 1 << 20);
     expect_right(p, entry);
     ASSERT_EQ(p.run(*entry.kernel, 1), whole) << entry.isa << " " << c.text();
@@ -285,7 +283,6 @@ TEST(I8Dot, ExtremeCodesDoNotSaturate) {
       g.alpha = 1;
       g.clamp_min = -INFINITY;
       g.clamp_max = INFINITY;
-      ASSERT_EQ(scalegemm_kernel::i8_accepts(g), scalegemm_kernel::kI8Accepted);
       Guarded workspace((entry.kernel->workspace_bytes(&g) + 63) / 64 * 64);
       Guarded scratch((entry.kernel->scratch_bytes(&g) + 63) / 64 * 64);
       g.workspace = workspace.data();
@@ -415,50 +412,6 @@ TEST(I8Dot, RowsDoNotDependOnM) {
       p.gemm().m = 31;
     }
   }
-}
-
-TEST(I8Dot, Declines) {
-  using namespace scalegemm_kernel;
-  const auto decline = [](auto change) {
-    const float x = 1;
-    SgCpuGemm g = {};
-    g.m = g.n = 4;
-    g.k = 64;
-    g.alpha = 1;
-    g.a.dtype = g.b.dtype = SG_INT8;
-    g.d_dtype = SG_F32;
-    change(g, &x);
-    return i8_accepts(g);
-  };
-  EXPECT_EQ(decline([](SgCpuGemm&, const void*) {}), kI8Accepted);
-  EXPECT_EQ(decline([](SgCpuGemm& g, const void*) { g.a.dtype = SG_E4M3; }), kI8TypeA);
-  EXPECT_EQ(decline([](SgCpuGemm& g, const void*) { g.b.dtype = SG_BF16; }), kI8TypeB);
-  EXPECT_EQ(decline([](SgCpuGemm& g, const void*) { g.b.packed = SG_PANEL_K1X32; }), kI8PackedLayout);
-  EXPECT_EQ(decline([](SgCpuGemm& g, const void* x) { g.a.scale = {x, 1, 1, 1, 1, 32, SG_E5M2}; }),
-            kI8ScaleType);
-  EXPECT_EQ(decline([](SgCpuGemm& g, const void* x) { g.a.zero = {x, 1, 1, 1, 1, 64, SG_INT8}; }), kI8ZeroA);
-  EXPECT_EQ(decline([](SgCpuGemm& g, const void* x) {
-              g.b.dtype = SG_E2M1;
-              g.b.zero = {x, 1, 1, 1, 1, 64, SG_INT8};
-            }),
-            kI8ZeroB);
-  EXPECT_EQ(decline([](SgCpuGemm& g, const void* x) { g.b.scale = {x, 1, 1, 1, 1, 30, SG_F32}; }), kI8BlockK);
-  EXPECT_EQ(decline([](SgCpuGemm& g, const void* x) {
-              g.b.dtype = SG_INT4;
-              g.b.scale = {x, 1, 1, 1, 1, 12, SG_F32};
-            }),
-            kI8BlockK);
-  EXPECT_EQ(decline([](SgCpuGemm& g, const void* x) {
-              g.k = 1 << 20;
-              g.b.scale = {x, 1, 1, 1, 1, 1 << 18, SG_F32};
-            }),
-            kI8BlockTooLong);
-  EXPECT_EQ(decline([](SgCpuGemm& g, const void*) {
-              g.k = 131072;
-              g.d_dtype = SG_INT32;
-            }),
-            kI8IntegerOut);
-  EXPECT_STREQ(i8_decline_rule(kI8BlockK).rule, "i8dot: common block_k of A and B");
 }
 
 }  // namespace

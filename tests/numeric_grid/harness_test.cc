@@ -90,6 +90,42 @@ TEST(Judge, AcceptsTheRightResultAndFindsTheFirstWrongElement) {
   }
 }
 
+// Weights of 1 with scales up to the ends of e8m0, against activations of 2^-9: every sum is one power of
+// two.
+TEST(Kernels, ScalesAtTheEndsOfTheirType) {
+  struct Activation {
+    const char* scheme;
+    uint16_t code;  // of 2^-9
+    size_t bytes;
+  };
+  constexpr Activation kCases[] = {
+      {"mxfp8", 0x01, 1}, {"mx-weight:b=e4m3", 0x3B00, 2}, {"mx-weight:a=f16,b=e4m3", 0x1800, 2}};
+  constexpr uint8_t kScales[] = {0, 1, 2, 127, 247, 248, 249, 250, 251, 252, 253, 254};
+  for (const auto& [scheme, code, bytes] : kCases) {
+    for (const int64_t m : {1, 4, 5}) {
+      Case c;
+      c.scheme = scheme;
+      c.m = m;
+      c.n = std::size(kScales);
+      c.k = 32;
+      CaseData data = make_case_data(c);
+      for (size_t i = 0; i < data.a.codes.size(); i += bytes) {
+        std::memcpy(data.a.codes.data() + i, &code, bytes);
+      }
+      std::fill(data.a.scales.begin(), data.a.scales.end(), uint8_t{127});
+      std::fill(data.b.codes.begin(), data.b.codes.end(), uint8_t{0x38});
+      std::copy(std::begin(kScales), std::end(kScales), data.b.scales.begin());
+      const std::vector<uint8_t> output = run_once(data);
+      for (size_t i = 0; i < output.size() / sizeof(float); ++i) {
+        float got = 0;
+        std::memcpy(&got, output.data() + i * sizeof(float), sizeof(float));
+        EXPECT_EQ(got, std::ldexp(1.0f, kScales[i % std::size(kScales)] - 127 + 5 - 9))
+            << scheme << ", M = " << m << ", scale code " << int{kScales[i % std::size(kScales)]};
+      }
+    }
+  }
+}
+
 TEST(Judge, ExactDemandsTheLastBit) {
   const CaseData data = small_case(Fill::kExact);
   std::vector<uint8_t> output = run_once(data);

@@ -25,6 +25,24 @@ Problem problem_of(int64_t k, DType d = DType::kF32) {
   return p;
 }
 
+// One bf16 subnormal against 1: lost in accuracy fast, kept in the others and beside codes.
+TEST(ErrorModel, OnlyFastBf16MayTakeSubnormalsAsZero) {
+  Problem p = problem_of(1);
+  p.a = operand(DType::kBf16, std::nullopt);
+  p.b = operand(DType::kBf16, std::nullopt);
+  const Sum sum{.value = 0x1p-130, .magnitude = 0x1p-130, .peak = 1};
+  for (const auto accuracy : {spec::Accuracy::kFast, spec::Accuracy::kPromoted, spec::Accuracy::kExact}) {
+    p.accuracy = accuracy;
+    const bool fast = accuracy == spec::Accuracy::kFast;
+    EXPECT_EQ(judge(p, error_model(p, {}), sum).low <= 0, fast);
+    const Sum infinite{.value = std::numeric_limits<double>::infinity(), .magnitude = 1, .peak = 1};
+    EXPECT_EQ(judge(p, error_model(p, {}), infinite).rule == Rule::kAny, fast);
+  }
+  p.accuracy = spec::Accuracy::kFast;
+  p.b = operand(DType::kE4m3, std::nullopt);
+  EXPECT_GT(judge(p, error_model(p, {}), sum).low, 0);
+}
+
 TEST(Activation, KnownValues) {
   EXPECT_EQ(activate(Activation::kRelu, -2.0), 0.0);
   EXPECT_EQ(activate(Activation::kRelu, 2.5), 2.5);

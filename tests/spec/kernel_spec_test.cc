@@ -330,7 +330,7 @@ TEST(Target, NamesAndTokens) {
   const Result<Target> unknown = parse_target("sm_75");
   EXPECT_EQ(unknown.status().code(), Code::kUnsupported);
   EXPECT_EQ(unknown.status().message(),
-            "target: needed one of x86-64-v3, avx512, avx512bf16, avx512fp16, sm_80, sm_89, sm_90a, gfx942, "
+            "target: needed one of x86-64-v3, avx512, avx512bf16, sm_80, sm_89, sm_90a, gfx942, "
             "gfx950; given "
             "\"sm_75\"");
 }

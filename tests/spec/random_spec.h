@@ -83,7 +83,7 @@ class RandomSpec {
     s.warps = dims();
     s.instruction = dims();
     s.via = maybe_dtype();
-    s.packed = coin() ? default_packed(s.pipeline) : enumerator(Packing::kPanelK4x16);
+    s.packed = coin() ? default_packed(s.pipeline, s.b) : enumerator(Packing::kPanelK4x16);
     s.stages = coin() ? 0 : size();
     s.cluster_m = coin() ? 1 : size();
     s.cluster_n = coin() ? 1 : size();

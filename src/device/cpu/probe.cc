@@ -348,7 +348,6 @@ bool can_run(Target target, const base::CpuInfo& cpu) {
     case Target::kAvx512:
       return has_all(cpu, kZmm);
     case Target::kAvx512Bf16:
-    case Target::kAvx512Fp16:
       return has_all(cpu, kBf16);
     default:
       return false;
@@ -445,10 +444,6 @@ Result<CpuProbe> probe(Target target) {
     }
     case Target::kAvx512Bf16: {
       static const Result<CpuProbe> kResult = measure(Target::kAvx512Bf16);
-      return kResult;
-    }
-    case Target::kAvx512Fp16: {
-      static const Result<CpuProbe> kResult = measure(Target::kAvx512Fp16);
       return kResult;
     }
     default:
