@@ -230,6 +230,7 @@ std::string Cublaslt::prepare(const std::string& mode, const scalegemm_problem& 
   }
   state->workspace = *workspace;
   state->output = *output;
+  state->point(args);  // scale modes look at their pointers
   Preference preference = nullptr;
   api.preference_create(&preference);
   api.preference_set(preference, kMostWorkspace, &kWorkspaceBytes, sizeof kWorkspaceBytes);

@@ -278,15 +278,21 @@ void Instance::drop_inputs(size_t first) {
   input_sums_.resize(first);
 }
 
-void Instance::run() {
+void Instance::clear_output() {
   std::memset(d_.data(), poison_, d_.bytes());
   if (gpu_ != nullptr) {
     d_mirror_.upload(d_);
+    downloaded_ = false;
   }
+}
+
+void Instance::run() {
+  clear_output();
   run_again();
 }
 
-void Instance::run_again() {
+void Instance::run_again(void* stream) {
+  args_.stream = stream;
   plan_.run(args_);
   downloaded_ = false;
 }

@@ -51,7 +51,9 @@ class Instance {
   // Fills D with poison and runs once.
   void run();
   // Runs without touching D first, as a caller does: for timing.
-  void run_again();
+  void run_again(void* stream = nullptr);
+  // Fills D with poison.
+  void clear_output();
 
   // D as contiguous batch x M x N elements.
   std::vector<uint8_t> output();

@@ -244,10 +244,13 @@ std::optional<Need> tma_need(const KernelSpec& s) {
         fmt::format("at most {} columns, or a thread's registers do not hold sums and epilogue", most_ping),
         std::to_string(s.tile.n)};
   }
-  const bool short_blocks = chain != 0 && chain < step_k(*s.a);
-  if (short_blocks && s.persistent && (s.warps.m == 3 || (s.strided_scales && row_blocks * s.tile.n > 176))) {
+  const int parts = chain != 0 ? step_k(*s.a) / chain : 1;
+  const int most_sums = parts >= 4 ? 128 : s.strided_scales ? 176 : 256;  // more spill
+  if (parts > 1 && s.persistent && (s.warps.m == 3 || row_blocks * s.tile.n > most_sums)) {
     return Need{
-        "at most two consumers and 176 columns times row blocks where a stage holds several scale blocks",
+        fmt::format(
+            "at most two consumers and {} columns times row blocks where a stage holds {} scale blocks",
+            most_sums, parts),
         fmt::format("{} consumers, {} x {}", s.warps.m, row_blocks, s.tile.n)};
   }
   if (tma_shared_bytes(s) > limits(s.target).shared_bytes) {

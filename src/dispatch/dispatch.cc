@@ -76,14 +76,19 @@ struct Judge {
 
 // The candidate that a tuned row names, or why it is none.
 Status use_tuned(const TunedRow& row, const Judge& judge, Explanation& out) {
+  SCALEGEMM_ASSIGN_OR_RETURN(KernelSpec spec, spec::parse(row.kernel));
+  if (spec.target == spec::Target::kSm90a && spec.pipeline != spec::Pipeline::kMma) {
+    // Rows say nothing of the epilogue: the same tile with the epilogue that the problem needs.
+    spec.fused = out.problem.epilogue != spec::EpilogueSpec{};
+  }
+  const std::string name = spec::name(spec);
   const auto named = std::find_if(out.candidates.begin(), out.candidates.end(),
-                                  [&row](const Candidate& c) { return c.name == row.kernel; });
+                                  [&name](const Candidate& c) { return c.name == name; });
   if (named != out.candidates.end()) {
     named->tuned_us = row.us;
     std::rotate(out.candidates.begin(), named, named + 1);
     return ok_status();
   }
-  SCALEGEMM_ASSIGN_OR_RETURN(const KernelSpec spec, spec::parse(row.kernel));
   SCALEGEMM_RETURN_IF_ERROR(arch::legal(spec));
   if (!judge.runs(spec.target)) {
     return unsupported("needed a target of this device; given {}", spec::target_name(spec.target));
@@ -92,19 +97,23 @@ Status use_tuned(const TunedRow& row, const Judge& judge, Explanation& out) {
     return unsupported("{}", to_string(*decline));
   }
   // A legal variant that is not in the tables of the library's own kernels: another K block, for example.
-  Candidate tuned{spec, row.kernel, judge.predict(spec), row.us};
+  Candidate tuned{spec, name, judge.predict(spec), row.us};
   out.candidates.insert(out.candidates.begin(), std::move(tuned));
   return ok_status();
 }
 
 Status overlay(const Options& options, const Judge& judge, Explanation& out) {
-  if (options.tuned == nullptr) {
-    return ok_status();
-  }
   Problem keyed = out.problem;
   keyed.m = keyed.batch_invariant ? kRankRows : keyed.m;
-  const TunedRow* row = options.tuned->find(keyed, judge.best, judge.device);
+  const auto find = [&](const TunedTable* table) {
+    return table != nullptr ? table->find(keyed, judge.best, judge.device) : nullptr;
+  };
+  const TunedRow* row = find(options.tuned);
   if (row == nullptr) {
+    if (const TunedRow* shipped = find(options.shipped)) {
+      // A choice of the library's that does not fit is no fault of the user's.
+      (void)use_tuned(*shipped, judge, out);
+    }
     return ok_status();
   }
   Status used = use_tuned(*row, judge, out).with_context(fmt::format("tuned kernel {}", row->kernel));

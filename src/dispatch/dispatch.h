@@ -36,7 +36,8 @@ struct Explanation {
 };
 
 struct Options {
-  const TunedTable* tuned = nullptr;             // not owned
+  const TunedTable* tuned = nullptr;             // the user's; not owned
+  const TunedTable* shipped = nullptr;           // the library's own, behind the user's; not owned
   Strictness strictness = Strictness::kLenient;  // strict: a tuned kernel that cannot be used is an error
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "arch/legal.h"
+#include "dispatch/shipped_csv.h"
 #include "spec/scheme.h"
 
 namespace scalegemm::dispatch {
@@ -151,6 +152,14 @@ void TunedTable::add(TunedRow row) {
     }
   }
   rows_.push_back(std::move(row));
+}
+
+const TunedTable& TunedTable::shipped() {
+  static const TunedTable table = [] {
+    auto parsed = parse(shipped_csv(), Strictness::kLenient);
+    return parsed.ok() ? *std::move(parsed) : TunedTable();
+  }();
+  return table;
 }
 
 const TunedRow* TunedTable::find(const spec::Problem& problem, spec::Target target,

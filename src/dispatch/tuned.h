@@ -52,6 +52,9 @@ class TunedTable {
   // Replaces the row of the same key.
   void add(TunedRow row);
 
+  // What the library ships: manifests/tuned.csv, measured by scalegemm tune.
+  static const TunedTable& shipped();
+
   // The row for a problem on a device, one of that very device before one of every device; or null.
   const TunedRow* find(const spec::Problem& problem, spec::Target target, std::string_view device) const;
 

@@ -49,19 +49,25 @@ int64_t batch_stride(const Tensor& tensor) {
   return tensor.shape[0] == 1 ? 0 : tensor.stride[0];
 }
 
+// The stride of a dimension of one element is never taken and may be any number: none that kernels could
+// overflow on.
+int64_t stride_of(const Tensor& tensor, size_t dim) {
+  return tensor.shape[dim] == 1 ? 0 : tensor.stride[dim];
+}
+
 void bind_grid(const Tensor& tensor, SgScale* out) {
   if (tensor.present()) {
     out->data = tensor.data;
-    out->stride_r = tensor.stride[1];
-    out->stride_k = tensor.stride[2];
+    out->stride_r = stride_of(tensor, 1);
+    out->stride_k = stride_of(tensor, 2);
     out->stride_batch = batch_stride(tensor);
   }
 }
 
 void bind_operand(const Tensor& tensor, SgOperand* out) {
   out->data = tensor.data;
-  out->stride_r = tensor.stride[1];
-  out->stride_k = tensor.stride[2];
+  out->stride_r = stride_of(tensor, 1);
+  out->stride_k = stride_of(tensor, 2);
   out->stride_batch = batch_stride(tensor);
 }
 
@@ -295,14 +301,14 @@ Status Plan::run(const RunArgs& args) const {
   bind_b(args, &g);
   if (args.c.present()) {
     g.c = args.c.data;
-    g.c_stride_m = args.c.stride[1];
-    g.c_stride_n = args.c.stride[2];
+    g.c_stride_m = stride_of(args.c, 1);
+    g.c_stride_n = stride_of(args.c, 2);
     g.c_stride_batch = batch_stride(args.c);
   }
   g.bias = args.bias.data;
   g.d = args.d.data;
-  g.d_stride_m = args.d.stride[1];
-  g.d_stride_n = args.d.stride[2];
+  g.d_stride_m = stride_of(args.d, 1);
+  g.d_stride_n = stride_of(args.d, 2);
   g.d_stride_batch = batch_stride(args.d);
   g.alpha = args.alpha;
   g.beta = args.beta;

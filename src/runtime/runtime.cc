@@ -149,6 +149,7 @@ struct Runtime::Impl {
                                                        const PlanOptions& options);
   dispatch::Options dispatch_options() const {
     return {.tuned = tuned ? &*tuned : nullptr,
+            .shipped = &dispatch::TunedTable::shipped(),
             .strictness = options.strict ? dispatch::Strictness::kStrict : dispatch::Strictness::kLenient};
   }
   int threads(const PlanOptions& plan) const {

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "arch/legal.h"
 #include "spec/scheme.h"
 
 namespace scalegemm::dispatch {
@@ -143,6 +144,20 @@ TEST(TunedTable, Buckets) {
     EXPECT_EQ(m_bucket(m), bucket) << m;
   }
   EXPECT_EQ(device_key("Intel(R), Xeon\n"), "Intel(R) Xeon");
+}
+
+// Every row of the shipped table names a kernel that this library still has, for the problem that it is keyed
+// by.
+TEST(TunedTable, TheShippedOneIsWhole) {
+  const TunedTable& table = TunedTable::shipped();
+  EXPECT_TRUE(table.warnings().empty()) << table.warnings().front();
+  EXPECT_GE(table.rows().size(), 50u);
+  for (const TunedRow& row : table.rows()) {
+    const Result<spec::KernelSpec> kernel = spec::parse(row.kernel);
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
+    EXPECT_TRUE(arch::legal(*kernel).ok()) << arch::legal(*kernel).message();
+    EXPECT_EQ(kernel->target, row.target);
+  }
 }
 
 }  // namespace

@@ -176,5 +176,84 @@ INSTANTIATE_TEST_SUITE_P(Schemes, TmaKernels,
                                          "abquant:bn=128|promoted|bf16|fused", "none|promoted|bf16|fused"),
                          test_name);
 
+Case plain_case(const char* scheme) {
+  Case c;
+  c.scheme = scheme;
+  c.m = 100;
+  c.n = 264;
+  c.k = 1024;
+  c.d_dtype = SCALEGEMM_BF16;
+  c.strides = Strides::kLines;
+  c.scale_order = ScaleOrder::kLines;
+  return c;
+}
+
+// A run enqueues on the caller's stream, may be captured, and a replay on another stream gives the same bits.
+TEST(CudaStreams, CaptureAndReplay) {
+  REQUIRE_GPU();
+  namespace cuda = device::cuda;
+  for (const char* scheme : {"rowcol", "abquant:bn=128", "mxfp4"}) {
+    const ProofOptions options = options_for("");
+    Instance instance(runtime(), std::make_shared<CaseData>(make_case_data(plain_case(scheme))),
+                      options.choice, 0xFF);
+    instance.run();
+    const std::vector<uint8_t> wanted = instance.output();
+
+    const Gpu gpu = open_gpu(kDevice);
+    const cuda::Driver& d = gpu->driver();
+    const cuda::Current current(*gpu);
+    cuda::Stream first = nullptr;
+    cuda::Stream second = nullptr;
+    cuda::Graph graph = nullptr;
+    cuda::GraphExec exec = nullptr;
+    constexpr unsigned kNonBlocking = 1;
+    ASSERT_EQ(d.stream_create(&first, kNonBlocking), 0);
+    ASSERT_EQ(d.stream_create(&second, kNonBlocking), 0);
+    ASSERT_EQ(d.capture_begin(first, 0), 0);
+    instance.run_again(first);
+    ASSERT_EQ(d.capture_end(first, &graph), 0);
+    ASSERT_EQ(d.graph_instantiate(&exec, graph, 0), 0);
+    instance.clear_output();
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(d.graph_launch(exec, second), 0);
+    }
+    ASSERT_EQ(d.stream_synchronize(second), 0);
+    EXPECT_EQ(instance.output(), wanted) << scheme;
+    EXPECT_EQ(instance.check_memory(), "");
+    d.graph_exec_destroy(exec);
+    d.graph_destroy(graph);
+    d.stream_destroy(first);
+    d.stream_destroy(second);
+  }
+}
+
+// Strides and pointers that TMA cannot address are taken by the kernels behind the chosen one; a kernel asked
+// for by name says what it needs.
+TEST(CudaPlans, FallBackWhereTmaCannotAddress) {
+  REQUIRE_GPU();
+  Case c = plain_case("rowcol");
+  c.strides = Strides::kPadded;
+  c.place = Place::kMisaligned;
+  prove_all(c, options_for(""));
+  c = plain_case("abquant:bn=128");
+  c.scale_order = ScaleOrder::kDense;
+  prove_all(c, options_for(""));
+
+  c = plain_case("rowcol");
+  const std::vector<std::string> kernels = kernels_for(c, true);
+  ASSERT_FALSE(kernels.empty());
+  c.strides = Strides::kPadded;
+  try {
+    Instance instance(runtime(), std::make_shared<CaseData>(make_case_data(c)),
+                      options_for(kernels[0]).choice, 0xFF);
+    instance.run();
+    FAIL() << "an unaligned row stride was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), SCALEGEMM_UNSUPPORTED);
+    EXPECT_NE(std::string(error.what()).find("multiple of 16 bytes apart"), std::string::npos)
+        << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace scalegemm::harness
