@@ -86,8 +86,8 @@ typedef struct SgGemm {
   int32_t activation;       // SgActivation
   int32_t batch_invariant;  // 1: a row of D has the same bits whatever M is (may be slower for small M)
   float alpha, beta;
-  float clamp_min, clamp_max;  // -inf, +inf where there is no clamp
-  void* workspace;             // workspace_bytes() of memory, 64-byte aligned
+  float clamp_min, clamp_max;            // -inf, +inf where there is no clamp
+  void* workspace;                       // workspace_bytes() of memory, 64-byte aligned
   int64_t scale_bytes_a, scale_bytes_b;  // extent of the memory behind the scales
 } SgGemm;
 

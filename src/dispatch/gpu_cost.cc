@@ -15,10 +15,10 @@ using spec::Pipeline;
 using spec::Problem;
 
 constexpr double kLaunchUs = 2.0;
-constexpr double kFillCycles = 1500;           // from the start of a CTA to its first full stage
-constexpr double kStoreBytesPerCycle = 32;     // of one multiprocessor
-constexpr double kMostBytesInFlight = 40000;   // of one multiprocessor at full read rate
-constexpr double kReductionUs = 0.7;           // through distributed shared memory, and 0.1 a slice
+constexpr double kFillCycles = 1500;          // from the start of a CTA to its first full stage
+constexpr double kStoreBytesPerCycle = 32;    // of one multiprocessor
+constexpr double kMostBytesInFlight = 40000;  // of one multiprocessor at full read rate
+constexpr double kReductionUs = 0.7;          // through distributed shared memory, and 0.1 a slice
 
 double tiles(int64_t extent, int tile) {
   return std::ceil(static_cast<double>(extent) / tile);
@@ -27,7 +27,8 @@ double tiles(int64_t extent, int tile) {
 // Share of the tensor cores' rate that a main loop reaches on long K.
 double efficiency(const KernelSpec& s) {
   const double area = static_cast<double>(s.tile.m) * s.tile.n;
-  const bool blocks = (s.a_scale && s.a_scale->block_k != spec::kAll) || (s.b_scale && s.b_scale->block_k != spec::kAll);
+  const bool blocks =
+      (s.a_scale && s.a_scale->block_k != spec::kAll) || (s.b_scale && s.b_scale->block_k != spec::kAll);
   double share = 0;
   switch (s.pipeline) {
     case Pipeline::kTmaPingPong:
@@ -49,7 +50,8 @@ double element_bytes(const std::optional<num::DType>& type) {
 
 double persistent_cycles(const KernelSpec& s, const Problem& p, const GpuDesc& gpu) {
   const double cluster = s.cluster_m * s.cluster_n;
-  const double units = std::ceil(tiles(p.m, s.tile.m) / s.cluster_m) * std::ceil(tiles(p.n, s.tile.n) / s.cluster_n);
+  const double units =
+      std::ceil(tiles(p.m, s.tile.m) / s.cluster_m) * std::ceil(tiles(p.n, s.tile.n) / s.cluster_n);
   const double waves = std::ceil(units / std::floor(gpu.multiprocessors / cluster));
   const double area = static_cast<double>(s.tile.m) * s.tile.n;
   const double steps = tiles(p.k, s.tile.k);
@@ -75,7 +77,8 @@ double thin_us(const KernelSpec& s, const Problem& p, const GpuDesc& gpu) {
   const double busy = std::min(1.0, ctas / gpu.multiprocessors);  // share of the multiprocessors at work
   const double together = std::min(resident, std::max(1.0, ctas / gpu.multiprocessors));
   const double in_flight = std::min(1.0, together * ring / kMostBytesInFlight);
-  const double cluster_bytes_per_us = gpu.read_gbps * 1e3 / gpu.multiprocessors * in_flight;  // of a multiprocessor
+  const double cluster_bytes_per_us =
+      gpu.read_gbps * 1e3 / gpu.multiprocessors * in_flight;  // of a multiprocessor
   const double read = waves * together * steps * stage / cluster_bytes_per_us;
   const double multiply = waves * together * steps * s.tile.m * s.tile.n / 32 / (gpu.clock_ghz * 1e3) /
                           (arch::promote_k(s) != 0 ? 0.5 : 0.7);

@@ -155,11 +155,11 @@ void TunedTable::add(TunedRow row) {
 }
 
 const TunedTable& TunedTable::shipped() {
-  static const TunedTable table = [] {
+  static const TunedTable kTable = [] {
     auto parsed = parse(shipped_csv(), Strictness::kLenient);
     return parsed.ok() ? *std::move(parsed) : TunedTable();
   }();
-  return table;
+  return kTable;
 }
 
 const TunedRow* TunedTable::find(const spec::Problem& problem, spec::Target target,

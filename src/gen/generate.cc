@@ -121,8 +121,8 @@ std::string tma_unit(const KernelSpec& s, const std::string& symbol) {
       "{}({}, scalegemm::cuda::kConfig)\n",
       header, cuda_type(*s.a), cuda_type(*s.b), cuda_type(*s.d), cuda_scale(s.a_scale), cuda_scale(s.b_scale),
       s.tile.m, s.tile.n, pingpong ? 2 : s.warps.m, pingpong, s.stages, s.cluster_m, s.cluster_n,
-      arch::promote_k(s), s.pipeline == Pipeline::kTmaCarried, s.k_slices, s.swap_ab, s.strided_scales, is_e8m0(s.a_scale),
-      is_e8m0(s.b_scale), s.fused, macro, symbol);
+      arch::promote_k(s), s.pipeline == Pipeline::kTmaCarried, s.k_slices, s.swap_ab, s.strided_scales,
+      is_e8m0(s.a_scale), is_e8m0(s.b_scale), s.fused, macro, symbol);
 }
 
 // One MmaConfig (kernels/cuda/mma_tile.cuh) and the family's macro.

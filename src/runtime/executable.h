@@ -41,8 +41,8 @@ class CpuExecutable final : public Executable {
   uint64_t workspace_bytes_;
 };
 
-// Strides and pointers are known at the run only, and TMA cannot address all of them: the first kernel that can
-// takes the run.
+// Strides and pointers are known at the run only, and TMA cannot address all of them: the first kernel that
+// can takes the run.
 class CudaExecutable final : public Executable {
  public:
   explicit CudaExecutable(std::vector<std::shared_ptr<const device::cuda::Kernel>> kernels)

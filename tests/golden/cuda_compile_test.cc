@@ -1,6 +1,6 @@
-// Every kind of CUDA kernel compiles here, without a GPU: no spill, no serialised wgmma, ignored setmaxnreg (the
-// compiler check refuses those), wgmma in the code of the TMA families, and what the code says of itself is within the
-// limits of the target.
+// Every kind of CUDA kernel compiles here, without a GPU: no spill, no serialised wgmma, ignored setmaxnreg
+// (the compiler check refuses those), wgmma in the code of the TMA families, and what the code says of itself
+// is within the limits of the target.
 #include <gtest/gtest.h>
 
 #include <iostream>

@@ -101,8 +101,8 @@ Result<std::unique_ptr<Opened>> open() {
 
 const Result<std::unique_ptr<Opened>>& opened() {
   // Never destroyed: kernels may be unloaded by destructors that run late.
-  static const auto* const result = new Result<std::unique_ptr<Opened>>(open());
-  return *result;
+  static const auto* const kOpened = new Result<std::unique_ptr<Opened>>(open());
+  return *kOpened;
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ uint32_t raster_of(const SgCudaInfo& info, const SgGemm& g, int multiprocessors)
 
 }  // namespace
 
-Result<std::shared_ptr<const Kernel>> Kernel::load(std::shared_ptr<const Device> device,
+Result<std::shared_ptr<const Kernel>> Kernel::load(const std::shared_ptr<const Device>& device,
                                                    const std::string& cubin, const std::string& symbol) {
   const Driver& d = device->driver();
   std::shared_ptr<Kernel> kernel(new Kernel(device));

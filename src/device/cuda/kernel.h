@@ -16,7 +16,7 @@ namespace scalegemm::device::cuda {
 class Kernel {
  public:
   // Loads a cubin. kCorruptData when it does not hold `symbol` and its info as this library's ABI has them.
-  static Result<std::shared_ptr<const Kernel>> load(std::shared_ptr<const Device> device,
+  static Result<std::shared_ptr<const Kernel>> load(const std::shared_ptr<const Device>& device,
                                                     const std::string& cubin, const std::string& symbol);
   ~Kernel();
   Kernel(const Kernel&) = delete;
