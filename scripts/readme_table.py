@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Writes the measured tables of README.md from results/cpu/*.csv.
+"""Writes the measured tables of README.md from results/cpu/*.csv and results/h200/gemm28-*.csv.
 
 usage: readme_table.py [--check]
 
-The text between "<!-- cpu-table -->" and "<!-- /cpu-table -->" is replaced. --check changes nothing and fails when
+The text between "<!-- cpu-table -->" and "<!-- /cpu-table -->" is replaced, and so for h200-table. --check changes nothing and fails when
 README.md is not what the files say.
 """
 
 import csv
+import math
 import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- cpu-table -->", "<!-- /cpu-table -->"
 
 # Rows of the table: scheme as in the CSV.
 SCHEMES = ["none:a=f32", "none", "rowcol", "abquant:bn=128", "mxfp8", "bquant:g=32", "mx-weight", "int8",
@@ -76,6 +76,36 @@ def evaluate_table(path):
     return lines
 
 
+def geomean(ratios):
+    if not ratios:
+        return "-"
+    return f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} ({min(ratios):.2f})"
+
+
+def h200_table():
+    lines = ["One H200, `bench/suites/gemm28.csv`, cold operands, cuBLASLt interleaved in the same process: its time over ours, "
+             "geometric mean (least).", "",
+             "| scheme, D in bf16 | against | M >= 512 | M <= 128 | best TFLOP/s |", "|---|---|---:|---:|---:|"]
+    for path in sorted((ROOT / "results" / "h200").glob("gemm28-*.csv")):
+        _, rows = read(path)
+        good = [row for row in rows if row["verified"] == "yes"]
+        best = max(float(row["tflops"]) for row in good)
+        for peer in dict.fromkeys(row["peer"] for row in good if row["ratio"]):
+            def ratios(wanted):
+                return [float(r["ratio"]) for r in good if r["peer"] == peer and r["ratio"] and wanted(int(r["m"]))]
+            lines.append(f"| `{good[0]['scheme']}` | {peer} | {geomean(ratios(lambda m: m >= 512))} | "
+                         f"{geomean(ratios(lambda m: m <= 128))} | {best:.0f} |")
+    return lines
+
+
+def replace(text, mark, lines):
+    begin, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+    if begin not in text or end not in text:
+        sys.exit(f"error: README.md: needed the marks {begin} and {end}")
+    head, rest = text.split(begin, 1)
+    return head + begin + "\n" + "\n".join(lines).strip() + "\n\n" + end + rest.split(end, 1)[1]
+
+
 def main():
     if len(sys.argv) > 2 or (len(sys.argv) == 2 and sys.argv[1] != "--check"):
         sys.exit(__doc__)
@@ -87,10 +117,7 @@ def main():
         lines += ["", *evaluate_table(results / "evaluate.csv")]
     readme = ROOT / "README.md"
     text = readme.read_text()
-    if BEGIN not in text or END not in text:
-        sys.exit(f"error: README.md: needed the marks {BEGIN} and {END}")
-    head, rest = text.split(BEGIN, 1)
-    new = head + BEGIN + "\n" + "\n".join(lines).strip() + "\n\n" + END + rest.split(END, 1)[1]
+    new = replace(replace(text, "cpu-table", lines), "h200-table", h200_table())
     if len(sys.argv) == 2:
         sys.exit(0 if new == text else "error: README.md is not up to date; run scripts/readme_table.py")
     readme.write_text(new)

@@ -341,21 +341,23 @@ typedef struct scalegemm_run_args {
   const scalegemm_packed* packed_b; /* for problems whose b_packing is not RAW */
   scalegemm_tensor scale_a, zero_a;
   scalegemm_tensor scale_b, zero_b; /* absent when packed_b is set */
-  const float* global_a;            /* one f32, where the operand's scale has has_global */
+  const float* global_a;            /* one f32 in the device's memory, where has_global is 1 */
   const float* global_b;            /* NULL when packed_b is set, which holds its own */
   scalegemm_tensor c, bias, d;
   float alpha;     /* scalegemm_run_args_init sets 1 */
   float beta;      /* 0: C is not read */
   void* workspace; /* scalegemm_plan_workspace_bytes of memory, 64-byte aligned; one a concurrent run */
   uint64_t workspace_bytes;
-  void* stream; /* CUstream or hipStream_t of the caller; must be NULL for a plan of the CPU device */
+  void*
+      stream; /* CUstream of the caller (NULL: the default one); must be NULL for a plan of the CPU device */
 } scalegemm_run_args;
 
 /* Everything 0 but struct_size and alpha. */
 SCALEGEMM_API scalegemm_status scalegemm_run_args_init(scalegemm_run_args* args);
 
-/* Runs the plan: on the CPU, D is complete on return; on a GPU it is enqueued on the stream. Checks the
- * arguments, allocates nothing. D must not overlap an input, except C when C is D itself. */
+/* Runs the plan: on the CPU, D is complete on return; on a GPU all pointers are device memory and the work is
+ * enqueued on the stream, also while that is captured into a graph. Checks the arguments, allocates nothing.
+ * D must not overlap an input, except C when C is D itself. */
 SCALEGEMM_API scalegemm_status scalegemm_run(const scalegemm_plan* plan, const scalegemm_run_args* args);
 
 /* ------------------------------------------------------------------------------------ quantisation */

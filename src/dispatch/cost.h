@@ -1,6 +1,6 @@
 // The analytic cost of a CPU kernel on a problem: what dispatch ranks by where nothing was measured.
 //
-//   total = launch + max(compute + decode, memory)
+//   total = launch + max(compute + decode, memory) + 0.3 * min(compute + decode, memory)
 //
 // compute  multiply-adds of the padded tiles over the measured rate of the pipeline
 // decode   vector operations that turn codes into operands and apply scales, at the f32 rate

@@ -16,6 +16,7 @@ struct Options {
   JsonFlag json;
   ProgressFlag progress;
   std::string kernel;
+  std::string device = "cpu";
   int repeats = 20;
 };
 
@@ -39,7 +40,7 @@ int run(const Options& options) {
   const Runtime runtime = options.runtime.make_runtime();
   const harness::FaultReporter faults;
   harness::ProofOptions proofs;
-  proofs.choice = {options.runtime.threads, options.kernel};
+  proofs.choice = {options.runtime.threads, options.kernel, options.device};
   proofs.repeats = options.repeats;
   Progress progress(options.progress.show(), harness::kProofs);
   proofs.before = [&](harness::Proof proof) {
@@ -75,6 +76,7 @@ void add_verify(App& app) {
   options->problem.add_to(*command);
   options->problem.add_epilogue_to(*command);
   options->problem.add_memory_to(*command);
+  command->add_option("--device", options->device, "Device: cpu, cuda:0")->capture_default_str();
   command->add_option("--kernel", options->kernel, "A kernel name instead of the dispatcher's choice");
   command->add_option("--repeats", options->repeats, "Runs that must give the same bits")
       ->check(positive_integer())

@@ -114,6 +114,10 @@ scalegemm_device_info find_device(const Runtime& runtime, const std::string& nam
       return device;
     }
   }
+  // The library knows why it is not there.
+  auto options = make<scalegemm_plan_options>();
+  options.device = name.c_str();
+  runtime.explain(make_problem("none", "rcr", 16, 16, 16), &options, 0);
   throw Error(SCALEGEMM_NO_DEVICE,
               fmt::format("device: needed one that scalegemm info lists; given {}", name));
 }
