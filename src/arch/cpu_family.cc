@@ -106,8 +106,7 @@ std::optional<Decline> bf16_declines(const Problem& p) {
   if (p.a.type == DType::kBf16 && p.b.type == DType::kE5m2) {
     return decline("bf16dot: type of B beside bf16", "a type without infinity", "e5m2");
   }
-  // Packed weights have one order whatever M is, and few rows of int8 have no fused route: 3.3 times slower
-  // at M = 1.
+  // Packed weights have one order whatever M is, and few rows of int8 have no fused route.
   if (p.a.type == DType::kBf16 && p.b.type == DType::kInt8) {
     return decline("bf16dot: type of B beside bf16", "a type whose codes a table turns into bf16 pairs",
                    "int8");

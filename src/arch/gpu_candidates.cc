@@ -142,6 +142,19 @@ std::optional<Decline> gpu_declines(const KernelSpec& s, const Problem& p) {
   if (s.pipeline == Pipeline::kMma) {
     return mma_declines(s, p);
   }
+  if (s.target == Target::kSm90a) {
+    if (p.batch != 1) {
+      return decline("batch", "1", std::to_string(p.batch));
+    }
+    // Which kernel of a plan takes a run depends on strides, and one row may have any.
+    if (p.batch_invariant) {
+      return decline("batch invariance", "not asked for: one row is addressed by other rules than many",
+                     "asked for");
+    }
+    if (p.accuracy == spec::Accuracy::kExact && num::info(*s.a).bits == 8 && *s.a != DType::kInt8) {
+      return decline("accuracy", "promoted or fast: fp8 wgmma cuts addends to 13 bits", "exact");
+    }
+  }
   if (s.target == Target::kSm90a && !s.fused && p.epilogue != spec::EpilogueSpec{}) {
     return decline("epilogue", "none beyond alpha, as the kernel is not fused",
                    "bias, C, activation or clamp");

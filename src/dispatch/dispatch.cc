@@ -247,6 +247,13 @@ Result<Explanation> explain(const Problem& problem, const GpuDesc& gpu, const Op
   sort_by_cost(out.candidates);
   const Problem judged = out.problem;
   SCALEGEMM_RETURN_IF_ERROR(overlay(options, judge_of(gpu, judged), out));
+  if (!out.candidates.empty()) {
+    const std::vector<KernelSpec> kernels = with_fallbacks(out.candidates.front().spec, out, true);
+    for (size_t i = 1; i < kernels.size(); ++i) {
+      out.notes.push_back(
+          fmt::format("runs that TMA cannot address as they are take {}", spec::name(kernels[i])));
+    }
+  }
   return out;
 }
 

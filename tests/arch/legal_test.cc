@@ -208,6 +208,15 @@ TEST(GpuCandidates, CarryTheProblem) {
     other = p;
     other.epilogue.activation = spec::Activation::kRelu;
     EXPECT_EQ(gpu_declines(s, other)->rule, "epilogue");
+    other = p;
+    other.batch = 2;
+    EXPECT_EQ(gpu_declines(s, other)->rule, "batch");
+    other = p;
+    other.batch_invariant = true;
+    EXPECT_EQ(gpu_declines(s, other)->rule, "batch invariance");
+    other = p;
+    other.accuracy = spec::Accuracy::kExact;
+    EXPECT_EQ(gpu_declines(s, other)->rule, "accuracy");
   }
   EXPECT_GE(legal_count, 5);
 }

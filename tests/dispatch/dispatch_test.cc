@@ -272,6 +272,29 @@ TEST(ExplainTarget, CudaTimesAreNominalAndOneFamilyIsDeclinedOnce) {
   EXPECT_EQ(e->notes.size(), 1u);
 }
 
+// The bits of a row must not depend on M: one kernel whatever M is, and none that strides choose.
+TEST(ExplainGpu, BatchInvarianceHasOneKernelForEveryM) {
+  std::string name;
+  for (int64_t m : {1, 16, 128, 4096}) {
+    spec::Problem p = problem_of("rowcol", m);
+    p.batch_invariant = true;
+    const Result<Explanation> e = explain(p, spec::GpuDesc{}, {});
+    ASSERT_TRUE(e.ok()) << e.status().message();
+    ASSERT_FALSE(e->candidates.empty());
+    EXPECT_EQ(e->candidates[0].spec.pipeline, spec::Pipeline::kMma);
+    name = name.empty() ? e->candidates[0].name : name;
+    EXPECT_EQ(e->candidates[0].name, name) << m;
+  }
+}
+
+TEST(ExplainGpu, SaysWhatTakesRunsThatTmaCannot) {
+  const Result<Explanation> e = explain(problem_of("abquant:bn=128", 512), spec::GpuDesc{}, {});
+  ASSERT_TRUE(e.ok());
+  ASSERT_EQ(e->notes.size(), 2u);
+  EXPECT_NE(e->notes[0].find("_strided_"), std::string::npos) << e->notes[0];
+  EXPECT_NE(e->notes[1].find("_mma_"), std::string::npos) << e->notes[1];
+}
+
 // What a TMA kernel may be unable to address at a run is taken by the kernels behind it.
 TEST(WithFallbacks, StridedScalesThenMma) {
   const Result<Explanation> e = explain(problem_of("abquant:bn=128", 512), spec::GpuDesc{}, {});

@@ -68,11 +68,17 @@ Status check_operand(const char* name, const SgOperand& o, int64_t rows, int64_t
     return unsupported("{}: TMA needs rows that lie a multiple of {} bytes apart, they lie {}", name,
                        kTmaAlign, o.stride_r * element);
   }
+  if (rows > 1 && o.stride_r < k) {
+    return unsupported("{}: TMA needs rows that do not overlap, they lie {} elements apart", name,
+                       o.stride_r);
+  }
   if (!aligned(o.data, kTmaAlign)) {
     return unsupported("{}: TMA needs data at a multiple of {} bytes", name, kTmaAlign);
   }
   return ok_status();
 }
+
+constexpr int64_t kMostScaleBytes = int64_t{1} << 32;
 
 // The scales of one operand as a TMA kernel was compiled for them.
 struct Grid {
@@ -92,6 +98,11 @@ Grid grid_of(const SgCudaInfo& info, const SgGemm& g, bool is_a) {
 
 // Block scales that travel by TMA: lines of 16 bytes; and e8m0 scales, which a warp copies by words of 4.
 Status check_scale(const char* name, const SgScale& s, const Grid& grid) {
+  // Kernels find a scale's offset in 32 bits.
+  if (s.data != nullptr && grid.bytes > kMostScaleBytes) {
+    return unsupported("{}: this kernel needs scales within {} bytes, has {}", name, kMostScaleBytes,
+                       grid.bytes);
+  }
   const bool single = grid.kind == SG_SCALE_BLOCK_1;
   if (!single && grid.kind != SG_SCALE_BLOCK_128) {
     return ok_status();
@@ -146,26 +157,6 @@ SgTmaEpilogue tma_epilogue(const SgGemm& g) {
   e.clamp_min = g.clamp_min;
   e.clamp_max = g.clamp_max;
   return e;
-}
-
-const void* advance(const void* data, int64_t elements, int32_t dtype) {
-  return data == nullptr ? nullptr : static_cast<const char*>(data) + elements * element_bytes(dtype);
-}
-
-// The GEMM of one batch index.
-SgGemm batch_item(const SgGemm& g, int64_t i) {
-  SgGemm item = g;
-  for (SgOperand* o : {&item.a, &item.b}) {
-    o->data = advance(o->data, i * o->stride_batch, o->dtype);
-    o->scale.data = advance(o->scale.data, i * o->scale.stride_batch, o->scale.dtype);
-    o->zero.data = advance(o->zero.data, i * o->zero.stride_batch, SG_INT8);
-  }
-  item.c = advance(g.c, i * g.c_stride_batch, g.c_dtype);
-  item.d = const_cast<void*>(advance(g.d, i * g.d_stride_batch, g.d_dtype));
-  item.scale_bytes_a -= i * g.a.scale.stride_batch * element_bytes(g.a.scale.dtype);
-  item.scale_bytes_b -= i * g.b.scale.stride_batch * element_bytes(g.b.scale.dtype);
-  item.batch = 1;
-  return item;
 }
 
 // Tiles of X that are walked before the next Y tile: about as many as keep the X and Y tiles of one wave in
@@ -246,12 +237,7 @@ Status Kernel::launch(const SgGemm& gemm, void* stream) const {
   if (info_.family == SG_CUDA_MMA) {
     return launch_mma(gemm, s);
   }
-  for (int64_t i = 0; i < gemm.batch; ++i) {
-    const SgGemm item = gemm.batch == 1 ? gemm : batch_item(gemm, i);
-    SCALEGEMM_RETURN_IF_ERROR(check_addressable(item));
-    SCALEGEMM_RETURN_IF_ERROR(launch_tma(item, s));
-  }
-  return ok_status();
+  return launch_tma(gemm, s);
 }
 
 Status Kernel::launch_mma(const SgGemm& gemm, Stream stream) const {

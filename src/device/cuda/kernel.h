@@ -26,8 +26,7 @@ class Kernel {
   const Device& device() const { return *device_; }
 
   // Enqueues the GEMM, whose pointers are device memory, on a stream of the device (null: the default one).
-  // Allocates nothing and waits for nothing; may be captured into a graph. kUnsupported, before anything is
-  // enqueued, when strides or pointers are none that the family can address.
+  // Allocates nothing and waits for nothing; may be captured into a graph. check_addressable() must be ok.
   Status launch(const SgGemm& gemm, void* stream) const;
 
   // Why the TMA families cannot address the GEMM, with the argument, what was needed and what was given; ok
