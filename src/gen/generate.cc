@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "arch/cuda_family.h"
 #include "arch/legal.h"
@@ -222,23 +223,30 @@ Result<std::vector<SourceFile>> included_files(std::string_view text, std::span<
   return result;
 }
 
-Result<KernelSource> generate(const KernelSpec& spec) {
-  SCALEGEMM_RETURN_IF_ERROR(arch::legal(spec));
+Result<KernelSource> make_unit(std::string name, std::string symbol, std::string text) {
   KernelSource source;
-  source.name = spec::name(spec);
-  source.symbol = spec::symbol_name(spec);
-  if (spec::is_cuda(spec.target)) {
-    source.text =
-        spec.pipeline == Pipeline::kMma ? mma_unit(spec, source.symbol) : tma_unit(spec, source.symbol);
-  } else if (spec::is_cpu(spec.target)) {
-    SCALEGEMM_ASSIGN_OR_RETURN(source.text, cpu_unit(spec, source.name, source.symbol));
-  } else {
-    return unsupported("kernel {}: needs a CPU or CUDA target, as others have no generator here; is {}",
-                       source.name, spec::target_name(spec.target));
-  }
+  source.name = std::move(name);
+  source.symbol = std::move(symbol);
+  source.text = std::move(text);
   SCALEGEMM_ASSIGN_OR_RETURN(source.includes, included_files(source.text, kernel_files()));
   source.source_id = hash_source(source);
   return source;
+}
+
+Result<KernelSource> generate(const KernelSpec& spec) {
+  SCALEGEMM_RETURN_IF_ERROR(arch::legal(spec));
+  const std::string name = spec::name(spec);
+  const std::string symbol = spec::symbol_name(spec);
+  if (spec::is_cuda(spec.target)) {
+    return make_unit(name, symbol,
+                     spec.pipeline == Pipeline::kMma ? mma_unit(spec, symbol) : tma_unit(spec, symbol));
+  }
+  if (spec::is_cpu(spec.target)) {
+    SCALEGEMM_ASSIGN_OR_RETURN(std::string text, cpu_unit(spec, name, symbol));
+    return make_unit(name, symbol, std::move(text));
+  }
+  return unsupported("kernel {}: needs a CPU or CUDA target, as others have no generator here; is {}", name,
+                     spec::target_name(spec.target));
 }
 
 base::Hash128 kernel_id(const base::Hash128& source_id, std::string_view compiler_identity,

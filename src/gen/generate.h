@@ -25,6 +25,11 @@ struct KernelSource {
   base::Hash128 source_id;                 // over name, text and the paths and contents of the includes
 };
 
+// Names, includes and identity of a unit whose text is given: what all units of the library are made with,
+// also those of CUDA kernels that are no GEMM (gen/cuda_units.h). kInternal when it includes a file that is
+// not embedded.
+Result<KernelSource> make_unit(std::string name, std::string symbol, std::string text);
+
 // kUnsupported, with the rule, for a spec that is not legal on its target (arch::legal) or whose family has
 // no generator here; kInternal when an embedded template includes a file that is not embedded.
 Result<KernelSource> generate(const spec::KernelSpec& spec);

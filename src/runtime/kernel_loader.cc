@@ -46,9 +46,9 @@ bool KernelLoader::is_built_in(const gen::KernelSource& source) const {
   return store::find_builtin(store::builtin_kernels(), source.source_id) != nullptr;
 }
 
-Result<base::Hash128> KernelLoader::id(const spec::KernelSpec& spec, const gen::KernelSource& source) {
-  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Compiler* c, compiler(spec.target));
-  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, c->flags(spec.target));
+Result<base::Hash128> KernelLoader::id(const gen::KernelSource& source, spec::Target target) {
+  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Compiler* c, compiler(target));
+  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, c->flags(target));
   return gen::kernel_id(source.source_id, c->identity(), flags.accepted);
 }
 
@@ -70,66 +70,81 @@ Result<CpuCode> KernelLoader::load_cpu(const spec::KernelSpec& spec) {
   if (const auto* built_in = store::find_builtin(store::builtin_kernels(), source.source_id)) {
     return CpuCode{.kernel = built_in->table(), .owner = nullptr};
   }
-  SCALEGEMM_ASSIGN_OR_RETURN(const auto bytes, code(spec, source));
+  SCALEGEMM_ASSIGN_OR_RETURN(const auto bytes, code(source, spec.target));
   SCALEGEMM_ASSIGN_OR_RETURN(store::CpuCode loaded, store::CpuCode::load(*bytes, source.symbol, source.name));
   auto owner = std::make_shared<const store::CpuCode>(std::move(loaded));
   return CpuCode{.kernel = &owner->kernel(), .owner = owner};
 }
 
+std::shared_ptr<const device::cuda::LoadedModule> KernelLoader::loaded_module(
+    const std::string& name, const device::cuda::Device& device) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = on_device_.find(std::pair(name, device.ordinal()));
+  return it != on_device_.end() ? it->second : nullptr;
+}
+
 Result<CudaCode> KernelLoader::load(const spec::KernelSpec& spec,
                                     const std::shared_ptr<const device::cuda::Device>& device) {
-  const std::pair key(spec::name(spec), device->ordinal());
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto it = on_device_.find(key); it != on_device_.end()) {
-      return it->second;
-    }
+  if (auto module = loaded_module(spec::name(spec), *device)) {
+    return device::cuda::Kernel::load(std::move(module), spec::symbol_name(spec));
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(spec));
-  CudaCode kernel;
+  SCALEGEMM_ASSIGN_OR_RETURN(auto module, load_module(source, device));
+  return device::cuda::Kernel::load(std::move(module), source.symbol);
+}
+
+Result<std::shared_ptr<const device::cuda::LoadedModule>> KernelLoader::load_module(
+    const gen::KernelSource& source, const std::shared_ptr<const device::cuda::Device>& device) {
+  std::shared_ptr<const device::cuda::LoadedModule> module = loaded_module(source.name, *device);
+  if (module != nullptr) {
+    return module;
+  }
   if (const auto* built_in = store::find_builtin(store::builtin_kernels(), source.source_id)) {
-    SCALEGEMM_ASSIGN_OR_RETURN(
-        kernel, device::cuda::Kernel::load(device, std::string(built_in->cubin()), source.symbol));
+    SCALEGEMM_ASSIGN_OR_RETURN(module,
+                               device::cuda::LoadedModule::load(device, std::string(built_in->cubin())));
   } else {
-    SCALEGEMM_ASSIGN_OR_RETURN(const auto bytes, code(spec, source));
-    SCALEGEMM_ASSIGN_OR_RETURN(kernel, device::cuda::Kernel::load(device, *bytes, source.symbol));
+    const auto target = device->target();
+    if (!target) {
+      return unsupported("kernel {}: {} has no target here", source.name, device->properties().model);
+    }
+    SCALEGEMM_ASSIGN_OR_RETURN(const auto bytes, code(source, *target));
+    SCALEGEMM_ASSIGN_OR_RETURN(module, device::cuda::LoadedModule::load(device, *bytes));
   }
   const std::lock_guard lock(mutex_);
-  return on_device_.emplace(key, std::move(kernel)).first->second;
+  return on_device_.emplace(std::pair(source.name, device->ordinal()), std::move(module)).first->second;
 }
 
 Status KernelLoader::build(const spec::KernelSpec& spec) {
   SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(spec));
-  return code(spec, source).status();
+  return code(source, spec.target).status();
 }
 
-Result<std::shared_ptr<const std::string>> KernelLoader::code(const spec::KernelSpec& spec,
-                                                              const gen::KernelSource& source) {
+Result<std::shared_ptr<const std::string>> KernelLoader::code(const gen::KernelSource& source,
+                                                              spec::Target target) {
   if (jit_ == Jit::kForbidden) {
     return make_error(Code::kNotBuilt,
                       "kernel {} is not built in, and compiling at run time is switched off (jit)",
                       source.name);
   }
-  const auto found = compiler(spec.target);
+  const auto found = compiler(target);
   if (!found.ok()) {
     return found.status().with_context(
         fmt::format("kernel {} is not built in and must be compiled", source.name));
   }
-  SCALEGEMM_ASSIGN_OR_RETURN(const base::Hash128 id, this->id(spec, source));
-  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, (*found)->flags(spec.target));
+  SCALEGEMM_ASSIGN_OR_RETURN(const base::Hash128 id, this->id(source, target));
+  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, (*found)->flags(target));
   if (!flags.dropped.empty()) {
     warn(fmt::format("compiler: {} does not take {}: kernels are compiled without", (*found)->identity(),
                      fmt::join(flags.dropped, " ")));
   }
-  SCALEGEMM_ASSIGN_OR_RETURN(store::KernelCode stored,
-                             store_.get_or_build(id, source.name, [&]() -> Result<std::string> {
-                               SCALEGEMM_ASSIGN_OR_RETURN(toolchain::CodeObject object,
-                                                          (*found)->compile({.name = source.name,
-                                                                             .text = source.text,
-                                                                             .includes = source.includes,
-                                                                             .target = spec.target}));
-                               return std::move(object.bytes);
-                             }));
+  SCALEGEMM_ASSIGN_OR_RETURN(
+      store::KernelCode stored, store_.get_or_build(id, source.name, [&]() -> Result<std::string> {
+        SCALEGEMM_ASSIGN_OR_RETURN(
+            toolchain::CodeObject object,
+            (*found)->compile(
+                {.name = source.name, .text = source.text, .includes = source.includes, .target = target}));
+        return std::move(object.bytes);
+      }));
   if (!stored.warning.ok()) {
     warn(stored.warning.message());
   }

@@ -34,12 +34,16 @@ class KernelLoader {
   Result<CudaCode> load(const spec::KernelSpec& spec,
                         const std::shared_ptr<const device::cuda::Device>& device);
 
+  // The code of any CUDA unit on a device, not only of a GEMM.
+  Result<std::shared_ptr<const device::cuda::LoadedModule>> load_module(
+      const gen::KernelSource& source, const std::shared_ptr<const device::cuda::Device>& device);
+
   // Compiles and stores the kernel although it may be built in. Needs no device.
   Status build(const spec::KernelSpec& spec);
 
   bool is_built_in(const gen::KernelSource& source) const;
   // The identity under which the kernel is (or would be) cached; fails without a compiler.
-  Result<base::Hash128> id(const spec::KernelSpec& spec, const gen::KernelSource& source);
+  Result<base::Hash128> id(const gen::KernelSource& source, spec::Target target);
 
   store::Store& store() { return store_; }
   const store::Store& store() const { return store_; }
@@ -56,18 +60,20 @@ class KernelLoader {
   };
 
   Result<const toolchain::Compiler*> compiler(spec::Target target);
+  // Null when it is not on the device yet.
+  std::shared_ptr<const device::cuda::LoadedModule> loaded_module(const std::string& name,
+                                                                  const device::cuda::Device& device) const;
   void warn(std::string text);
   // Machine code that is not linked in: from the disk cache, or compiled now.
-  Result<std::shared_ptr<const std::string>> code(const spec::KernelSpec& spec,
-                                                  const gen::KernelSource& source);
+  Result<std::shared_ptr<const std::string>> code(const gen::KernelSource& source, spec::Target target);
   Result<CpuCode> load_cpu(const spec::KernelSpec& spec);
 
   const Jit jit_;
   store::Store store_;
   mutable std::mutex mutex_;
   std::map<std::string, CpuCode, std::less<>> loaded_;  // by name, under mutex_
-  std::map<std::pair<std::string, int>, CudaCode, std::less<>>
-      on_device_;  // by name and ordinal, under mutex_
+  // By name and ordinal, under mutex_.
+  std::map<std::pair<std::string, int>, std::shared_ptr<const device::cuda::LoadedModule>> on_device_;
   Found host_;
   Found nvrtc_;
   std::set<std::string> warnings_;  // under mutex_

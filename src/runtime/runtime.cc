@@ -415,7 +415,7 @@ Result<std::vector<KernelInfo>> Runtime::kernels(std::string_view filter) {
       KernelInfo info{.name = source.name, .target = std::string(spec::target_name(target))};
       const auto* built_in = store::find_builtin(store::builtin_kernels(), source.source_id);
       info.built_in = built_in != nullptr;
-      if (const auto id = impl_->loader->id(kernel, source); id.ok()) {
+      if (const auto id = impl_->loader->id(source, kernel.target); id.ok()) {
         info.cached = impl_->loader->store().contains(*id);
         info.id = id->hex();
       }

@@ -179,41 +179,22 @@ uint32_t raster_of(const SgCudaInfo& info, const SgGemm& g, int multiprocessors)
 
 }  // namespace
 
-Result<std::shared_ptr<const Kernel>> Kernel::load(const std::shared_ptr<const Device>& device,
-                                                   const std::string& cubin, const std::string& symbol) {
-  const Driver& d = device->driver();
-  std::shared_ptr<Kernel> kernel(new Kernel(device));
-  const Current current(*device);
-  SCALEGEMM_RETURN_IF_ERROR(current.status());
-  SCALEGEMM_RETURN_IF_ERROR(
-      check(d.module_load(&kernel->module_, cubin.c_str()), "loading a kernel", Code::kCorruptData));
-  SCALEGEMM_RETURN_IF_ERROR(check(d.module_function(&kernel->function_, kernel->module_, symbol.c_str()),
-                                  "finding a kernel's entry point", Code::kCorruptData));
-  Address info = 0;
-  size_t bytes = 0;
-  SCALEGEMM_RETURN_IF_ERROR(check(d.module_global(&info, &bytes, kernel->module_, (symbol + "_info").c_str()),
-                                  "finding a kernel's description", Code::kCorruptData));
-  if (bytes != sizeof kernel->info_) {
-    return make_error(Code::kCorruptData, "kernel {}: its description must have {} bytes, has {}", symbol,
-                      sizeof kernel->info_, bytes);
-  }
-  SCALEGEMM_RETURN_IF_ERROR(check(d.copy(reinterpret_cast<Address>(&kernel->info_), info, bytes),
-                                  "reading a kernel's description", Code::kCorruptData));
+Result<std::shared_ptr<const Kernel>> Kernel::load(std::shared_ptr<const LoadedModule> module,
+                                                   const std::string& symbol) {
+  std::shared_ptr<Kernel> kernel(new Kernel(std::move(module)));
+  SCALEGEMM_ASSIGN_OR_RETURN(kernel->function_, kernel->module_->function(symbol));
+  SCALEGEMM_RETURN_IF_ERROR(kernel->module_->read(symbol + "_info", &kernel->info_, sizeof kernel->info_));
   if (kernel->info_.abi_version != SG_CUDA_ABI_VERSION) {
     return make_error(Code::kCorruptData, "kernel {}: must be of ABI version {}, is of {}", symbol,
                       SG_CUDA_ABI_VERSION, kernel->info_.abi_version);
   }
-  SCALEGEMM_RETURN_IF_ERROR(check(
-      d.function_set(kernel->function_, kDynamicSharedBytes, static_cast<int>(kernel->info_.shared_bytes)),
-      "giving a kernel its shared memory"));
+  const Current current(kernel->device());
+  SCALEGEMM_RETURN_IF_ERROR(current.status());
+  SCALEGEMM_RETURN_IF_ERROR(
+      check(kernel->device().driver().function_set(kernel->function_, kDynamicSharedBytes,
+                                                   static_cast<int>(kernel->info_.shared_bytes)),
+            "giving a kernel its shared memory"));
   return std::shared_ptr<const Kernel>(std::move(kernel));
-}
-
-Kernel::~Kernel() {
-  if (module_ != nullptr) {
-    const Current current(*device_);
-    device_->driver().module_unload(module_);
-  }
 }
 
 Status Kernel::check_addressable(const SgGemm& g) const {
@@ -231,7 +212,7 @@ Status Kernel::check_addressable(const SgGemm& g) const {
 }
 
 Status Kernel::launch(const SgGemm& gemm, void* stream) const {
-  const Current current(*device_);
+  const Current current(device());
   SCALEGEMM_RETURN_IF_ERROR(current.status());
   auto* const s = static_cast<Stream>(stream);
   if (info_.family == SG_CUDA_MMA) {
@@ -250,11 +231,11 @@ Status Kernel::launch_mma(const SgGemm& gemm, Stream stream) const {
   config.block_x = info_.threads;
   config.shared_bytes = info_.shared_bytes;
   config.stream = stream;
-  return check(device_->driver().launch(&config, function_, parameters, nullptr), "launching a kernel");
+  return check(device().driver().launch(&config, function_, parameters, nullptr), "launching a kernel");
 }
 
 Status Kernel::launch_tma(const SgGemm& g, Stream stream) const {
-  const Driver& d = device_->driver();
+  const Driver& d = device().driver();
   const int64_t element = element_bytes(g.a.dtype);
   const int64_t out = element_bytes(g.d_dtype);
   const uint32_t box_k = static_cast<uint32_t>(kStepBytes / element);
@@ -277,7 +258,7 @@ Status Kernel::launch_tma(const SgGemm& g, Stream stream) const {
   p.m = static_cast<uint32_t>(g.m);
   p.n = static_cast<uint32_t>(g.n);
   p.k = static_cast<uint32_t>(g.k);
-  p.raster = raster_of(info_, g, device_->properties().multiprocessors);
+  p.raster = raster_of(info_, g, device().properties().multiprocessors);
   p.scale_blocks = info_.promote_k == 0 ? 1 : ceil_div(g.k, info_.promote_k);
   p.scale_a = tma_scale(g.a.scale, grid_of(info_, g, true));
   p.scale_b = tma_scale(g.b.scale, grid_of(info_, g, false));
@@ -293,7 +274,7 @@ Status Kernel::launch_tma(const SgGemm& g, Stream stream) const {
   if (info_.family == SG_CUDA_TMA) {
     const unsigned units = ceil_div(ceil_div(g.m, info_.tile_m), info_.cluster_m) *
                            ceil_div(ceil_div(g.n, info_.tile_n), info_.cluster_n);
-    const auto resident = static_cast<unsigned>(device_->properties().multiprocessors) / cluster;
+    const auto resident = static_cast<unsigned>(device().properties().multiprocessors) / cluster;
     config.grid_x = std::min(units, resident) * cluster;
   } else {
     cluster = info_.cluster_k;

@@ -8,22 +8,21 @@
 #include "base/status.h"
 #include "common/gemm.h"
 #include "cuda/abi.h"
-#include "device/cuda/device.h"
+#include "device/cuda/module.h"
 
 namespace scalegemm::device::cuda {
 
-// Immutable and thread-safe. Its code is unloaded with the object.
+// Immutable and thread-safe.
 class Kernel {
  public:
-  // Loads a cubin. kCorruptData when it does not hold `symbol` and its info as this library's ABI has them.
-  static Result<std::shared_ptr<const Kernel>> load(const std::shared_ptr<const Device>& device,
-                                                    const std::string& cubin, const std::string& symbol);
-  ~Kernel();
+  // kCorruptData when the module does not hold `symbol` and its info as this library's ABI has them.
+  static Result<std::shared_ptr<const Kernel>> load(std::shared_ptr<const LoadedModule> module,
+                                                    const std::string& symbol);
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
 
   const SgCudaInfo& info() const { return info_; }
-  const Device& device() const { return *device_; }
+  const Device& device() const { return module_->device(); }
 
   // Enqueues the GEMM, whose pointers are device memory, on a stream of the device (null: the default one).
   // Allocates nothing and waits for nothing; may be captured into a graph. check_addressable() must be ok.
@@ -34,12 +33,11 @@ class Kernel {
   Status check_addressable(const SgGemm& gemm) const;
 
  private:
-  explicit Kernel(std::shared_ptr<const Device> device) : device_(std::move(device)) {}
+  explicit Kernel(std::shared_ptr<const LoadedModule> module) : module_(std::move(module)) {}
   Status launch_mma(const SgGemm& gemm, Stream stream) const;
   Status launch_tma(const SgGemm& gemm, Stream stream) const;
 
-  std::shared_ptr<const Device> device_;
-  Module module_ = nullptr;
+  std::shared_ptr<const LoadedModule> module_;
   Function function_ = nullptr;
   SgCudaInfo info_{};
 };
