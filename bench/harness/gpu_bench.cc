@@ -39,8 +39,12 @@ class Events {
   }
   Events(const Events&) = delete;
   Events& operator=(const Events&) = delete;
-  void start(size_t pair) { driver_.event_record(events_[2 * pair], nullptr); }
-  void stop(size_t pair) { driver_.event_record(events_[2 * pair + 1], nullptr); }
+  void start(size_t pair, device::cuda::Stream stream = nullptr) {
+    driver_.event_record(events_[2 * pair], stream);
+  }
+  void stop(size_t pair, device::cuda::Stream stream = nullptr) {
+    driver_.event_record(events_[2 * pair + 1], stream);
+  }
   double microseconds(size_t pair) const {
     float milliseconds = 0;
     driver_.event_elapsed(&milliseconds, events_[2 * pair], events_[2 * pair + 1]);
@@ -115,6 +119,46 @@ double host_time(const Plan& plan, const scalegemm_run_args& args, const Gpu& gp
   return summarize(std::move(times)).median_us;
 }
 
+// Runs of every operand set, captured into a graph and replayed: what a run costs in a model's graph, where
+// launches are prepared and a run may begin while the one before it ends.
+double graph_time(const Plan& plan, Operands& operands, const Gpu& gpu) {
+  const device::cuda::Current current(*gpu);
+  require(current.status());
+  const device::cuda::Driver& d = gpu->driver();
+  const auto ok = [](device::cuda::Error error, const char* what) {
+    require(device::cuda::check(error, what));
+  };
+  const size_t runs = std::max<size_t>(16, operands.copies.size());
+  device::cuda::Stream stream = nullptr;
+  device::cuda::Graph graph = nullptr;
+  device::cuda::GraphExec replay = nullptr;
+  ok(d.stream_create(&stream, 1), "making a stream");
+  ok(d.capture_begin(stream, 1), "beginning a capture");
+  for (size_t i = 0; i < runs; ++i) {
+    scalegemm_run_args args = operands.take();
+    args.stream = stream;
+    plan.run(args);
+  }
+  ok(d.capture_end(stream, &graph), "ending a capture");
+  ok(d.graph_instantiate(&replay, graph, 0), "making a graph");
+  constexpr size_t kReplays = 7;
+  Events events(d, kReplays);
+  std::vector<double> times;
+  for (size_t i = 0; i < kReplays; ++i) {
+    events.start(i, stream);
+    ok(d.graph_launch(replay, stream), "replaying a graph");
+    events.stop(i, stream);
+  }
+  ok(d.stream_synchronize(stream), "waiting for a graph");
+  for (size_t i = 1; i < kReplays; ++i) {  // the first uploads the graph
+    times.push_back(events.microseconds(i) / static_cast<double>(runs));
+  }
+  d.graph_exec_destroy(replay);
+  d.graph_destroy(graph);
+  d.stream_destroy(stream);
+  return summarize(std::move(times)).median_us;
+}
+
 // Plans of every candidate that can be made; the others are reported.
 std::vector<Plan> make_plans(const Runtime& runtime, const scalegemm_problem& problem,
                              const GpuBenchOptions& options) {
@@ -152,7 +196,9 @@ std::vector<size_t> fastest(const std::vector<Timing>& timings, size_t count) {
 std::string wrong(const Runtime& runtime, const std::shared_ptr<CaseData>& data, const std::string& kernel,
                   const GpuBenchOptions& options) {
   PlanChoice choice = options.choice;
-  choice.kernel = kernel;
+  if (!options.kernels.empty()) {
+    choice.kernel = kernel;  // else the choice as it is, with what stands behind it
+  }
   Instance instance(runtime, data, choice, kPoison);
   const ProofResult proof = check_once(instance, options.most_products);
   return proof.passed ? "" : proof.detail;
@@ -219,8 +265,13 @@ GpuBenchResult bench_on_gpu(const Runtime& runtime, const Case& c, const GpuBenc
       return result;
     }
     Operands operands;
+    // The copies serve every plan: their workspace is that of the plan that wants most.
     PlanChoice first = options.choice;
-    first.kernel = plans.front().kernel();
+    if (!options.kernels.empty()) {
+      first.kernel = std::max_element(plans.begin(), plans.end(), [](const Plan& x, const Plan& y) {
+                       return x.workspace_bytes() < y.workspace_bytes();
+                     })->kernel();
+    }
     operands.copies.push_back(std::make_unique<Instance>(runtime, data, first, kPoison));
     const double bytes = static_cast<double>(operands.copies.front()->traffic_bytes());
     const double cold = 2 * static_cast<double>(gpu->properties().l2_bytes);
@@ -273,6 +324,7 @@ GpuBenchResult bench_on_gpu(const Runtime& runtime, const Case& c, const GpuBenc
     result.kernel = plan.kernel();
     result.timing = ours[best];
     result.host_us = host_time(plan, operands.take(), gpu);
+    result.graph_us = graph_time(plan, operands, gpu);
     result.verified = true;
     result.problem.clear();
     result.bytes = bytes;

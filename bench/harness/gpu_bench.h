@@ -36,7 +36,8 @@ struct GpuBenchResult {
   Case c;
   std::string kernel;
   Timing timing;
-  double host_us = 0;  // median host time of one run
+  double host_us = 0;   // median host time of one run
+  double graph_us = 0;  // of one run among many that a graph replays one after the other
   double operations = 0;
   double bytes = 0;
   bool verified = false;

@@ -136,7 +136,9 @@ struct Epilogue {
     for (u32 u = 0; u < kUnits; ++u)
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) {
-        const auto sum = me.acc[b][u < units ? 4 * (j + u) + i : 0];
+        auto sum = me.acc[b][u < units ? 4 * (j + u) + i : 0];
+        if constexpr (kStaged && c.a == Type::kInt8)  // or the compiler converts all sums before the loop
+          asm volatile("" : "+r"(sum));
         if constexpr (kExact)
           r.v[u][i] = __int_as_float(static_cast<i32>(sum));
         else

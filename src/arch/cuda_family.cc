@@ -117,7 +117,7 @@ KernelSpec tma_base(const Problem& p) {
   s.scales = spec::Scales::kFixed;
   s.a_scale = p.a.scale;
   s.b_scale = p.b.scale;
-  s.layouts = spec::Layouts{p.a.layout, p.b.layout};
+  s.layouts = spec::Layouts{};  // rcr: a plan copies operands in other layouts (relayout)
   s.epilogue = spec::EpilogueKind::kTma;
   s.packed = spec::Packing::kRaw;
   s.fused = needs_fused(p);
@@ -226,8 +226,8 @@ std::optional<Need> tma_need(const KernelSpec& s) {
   if (!tma_blocks(s)) {
     return Need{"one block along K of 32, 64 or 128, at most a stage, on both sides", scales_text(s)};
   }
-  if (s.d == DType::kInt32 && (s.a_scale || s.b_scale)) {
-    return Need{"no scales where D is int32", scales_text(s)};
+  if (s.d == DType::kInt32 && (s.a_scale || s.b_scale || s.fused)) {
+    return Need{"neither scales nor a fused epilogue where D is int32", spec::name(s)};
   }
   const int chain = promote_k(s);
   const bool pingpong = s.pipeline == Pipeline::kTmaPingPong;
@@ -292,6 +292,27 @@ std::optional<Need> tma_need(const KernelSpec& s) {
     return Need{"a cluster along one side", fmt::format("{}x{}", s.cluster_m, s.cluster_n)};
   }
   return std::nullopt;
+}
+
+Relayout relayout_for(const KernelSpec& s, const Problem& p) {
+  Relayout out;
+  if (s.epilogue != spec::EpilogueKind::kTma || p.batch != 1) {
+    return out;
+  }
+  constexpr int64_t kAlign = 16;  // bytes, of rows for TMA
+  const auto operand = [&](const spec::OperandSpec& o, spec::Layout k_contiguous) {
+    return o.layout != k_contiguous || p.k * num::info(o.type).bits / 8 % kAlign != 0;
+  };
+  out.a = operand(p.a, spec::Layout::kRow);
+  out.b = operand(p.b, spec::Layout::kCol);
+  constexpr double kLongRun = 2e10;  // operations: about 15 us
+  const double operations =
+      2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  if (!s.strided_scales && operations > kLongRun) {
+    out.scale_a = !spans_k(s.a_scale);
+    out.scale_b = !spans_k(s.b_scale);
+  }
+  return out;
 }
 
 std::vector<KernelSpec> tma_candidates(const Problem& p) {

@@ -30,6 +30,20 @@ std::optional<Need> mma_need(const spec::KernelSpec& spec);
 std::vector<spec::KernelSpec> tma_candidates(const spec::Problem& problem);
 std::vector<spec::KernelSpec> mma_candidates(Target target, const spec::Problem& problem);
 
+// What a plan of this kernel may have to copy into its workspace before a run, in the form that TMA can
+// address: operands in other layouts, those whose rows are not a multiple of 16 bytes long, and block scales,
+// where the copy costs less than the kernel with strided scales. A run whose strides are good all the same
+// copies nothing.
+struct Relayout {
+  bool a = false;
+  bool b = false;
+  bool scale_a = false;
+  bool scale_b = false;
+  bool operands() const { return a || b; }
+  bool any() const { return operands() || scale_a || scale_b; }
+};
+Relayout relayout_for(const spec::KernelSpec& spec, const spec::Problem& problem);
+
 // The type that the mma family widens both operands to: int8, f16, bf16 or f32 (no tensor core), each exact.
 DType mma_via(const spec::Problem& problem);
 

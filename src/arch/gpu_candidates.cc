@@ -143,9 +143,6 @@ std::optional<Decline> gpu_declines(const KernelSpec& s, const Problem& p) {
     return mma_declines(s, p);
   }
   if (s.target == Target::kSm90a) {
-    if (p.batch != 1) {
-      return decline("batch", "1", std::to_string(p.batch));
-    }
     // Which kernel of a plan takes a run depends on strides, and one row may have any.
     if (p.batch_invariant) {
       return decline("batch invariance", "not asked for: one row is addressed by other rules than many",
@@ -184,7 +181,8 @@ std::optional<Decline> gpu_declines(const KernelSpec& s, const Problem& p) {
     return decline("type of D", s.d ? std::string(num::name(*s.d)) : "any", std::string(num::name(p.d)));
   }
   const Layouts layouts = {p.a.layout, p.b.layout};
-  if (s.layouts && *s.layouts != layouts) {
+  const bool copied = s.target == Target::kSm90a && s.layouts == Layouts{} && p.batch == 1;  // relayout_for
+  if (s.layouts && *s.layouts != layouts && !copied) {
     return decline("layouts", std::string(layout_word(*s.layouts)), std::string(layout_word(layouts)));
   }
   if (s.accuracy == spec::Accuracy::kFast && p.accuracy != spec::Accuracy::kFast) {

@@ -23,6 +23,7 @@ struct Cost {
   double compute_us = 0;
   double decode_us = 0;
   double memory_us = 0;
+  double relayout_us = 0;  // on a GPU: copying operands that TMA cannot address, before the kernel
   double total_us = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "arch/cpu_family.h"
+#include "arch/cuda_family.h"
 #include "arch/legal.h"
 #include "dispatch/gpu_cost.h"
 #include "num/name_list.h"
@@ -105,8 +106,18 @@ Status use_tuned(const TunedRow& row, const Judge& judge, Explanation& out) {
 Status overlay(const Options& options, const Judge& judge, Explanation& out) {
   Problem keyed = out.problem;
   keyed.m = keyed.batch_invariant ? kRankRows : keyed.m;
-  const auto find = [&](const TunedTable* table) {
-    return table != nullptr ? table->find(keyed, judge.best, judge.device) : nullptr;
+  // Where operands are copied first, the kernel is chosen as for the copies.
+  Problem straight = keyed;
+  if (!spec::is_cpu(judge.best)) {
+    straight.a.layout = spec::Layout::kRow;
+    straight.b.layout = spec::Layout::kCol;
+  }
+  const auto find = [&](const TunedTable* table) -> const TunedRow* {
+    if (table == nullptr) {
+      return nullptr;
+    }
+    const TunedRow* row = table->find(keyed, judge.best, judge.device);
+    return row != nullptr ? row : table->find(straight, judge.best, judge.device);
   };
   const TunedRow* row = find(options.tuned);
   if (row == nullptr) {
@@ -248,7 +259,25 @@ Result<Explanation> explain(const Problem& problem, const GpuDesc& gpu, const Op
   const Problem judged = out.problem;
   SCALEGEMM_RETURN_IF_ERROR(overlay(options, judge_of(gpu, judged), out));
   if (!out.candidates.empty()) {
-    const std::vector<KernelSpec> kernels = with_fallbacks(out.candidates.front().spec, out, true);
+    const KernelSpec& chosen = out.candidates.front().spec;
+    const arch::Relayout relayout = arch::relayout_for(chosen, problem);
+    if (relayout.operands()) {
+      out.notes.push_back(
+          fmt::format("{} copied into the workspace before each run ({:.1f} us predicted), unless K is "
+                      "contiguous there and rows "
+                      "lie a multiple of 16 bytes apart",
+                      relayout.a && relayout.b ? "A and B are"
+                      : relayout.a             ? "A is"
+                                               : "B is",
+                      predict(chosen, ranked, gpu).relayout_us));
+    }
+    if (relayout.scale_a || relayout.scale_b) {
+      out.notes.emplace_back(
+          "block scales are copied into the workspace before a run unless TMA can address them (1 x k: "
+          "contiguous along "
+          "rows, 128 x k: along K, lines a multiple of 16 bytes apart)");
+    }
+    const std::vector<KernelSpec> kernels = with_fallbacks(chosen, out, true);
     for (size_t i = 1; i < kernels.size(); ++i) {
       out.notes.push_back(
           fmt::format("runs that TMA cannot address as they are take {}", spec::name(kernels[i])));

@@ -48,10 +48,13 @@ double element_bytes(const std::optional<num::DType>& type) {
   return type ? num::info(*type).bits / 8.0 : 4;
 }
 
+double persistent_units(const KernelSpec& s, const Problem& p) {
+  return std::ceil(tiles(p.m, s.tile.m) / s.cluster_m) * std::ceil(tiles(p.n, s.tile.n) / s.cluster_n);
+}
+
 double persistent_cycles(const KernelSpec& s, const Problem& p, const GpuDesc& gpu) {
   const double cluster = s.cluster_m * s.cluster_n;
-  const double units =
-      std::ceil(tiles(p.m, s.tile.m) / s.cluster_m) * std::ceil(tiles(p.n, s.tile.n) / s.cluster_n);
+  const double units = persistent_units(s, p);
   const double waves = std::ceil(units / std::floor(gpu.multiprocessors / cluster));
   const double area = static_cast<double>(s.tile.m) * s.tile.n;
   const double steps = tiles(p.k, s.tile.k);
@@ -91,10 +94,21 @@ double mma_us(const KernelSpec& s, const Problem& p, const GpuDesc& gpu) {
   const double area = static_cast<double>(s.tile.m) * s.tile.n;
   const double ctas = tiles(p.m, s.tile.m) * tiles(p.n, s.tile.n) * static_cast<double>(p.batch);
   const double waves = std::ceil(ctas / gpu.multiprocessors);
-  // Decoding on the way to shared memory leaves a third of the rate.
-  const double flops_per_cycle = std::max(1, row.rate) * 0.33;
+  // Decoding on the way to shared memory leaves a third of the rate, and of tiles of few rows, for which
+  // every code of B is decoded to be used 16 times, a fifteenth (results/h200/mma-gemm28-rowcol.csv).
+  const double flops_per_cycle = std::max(1, row.rate) * (s.tile.m <= 16 ? 0.066 : 0.33);
   const double cycles = 2 * area * static_cast<double>(p.k) / flops_per_cycle + 2000;
   return waves * cycles / (gpu.clock_ghz * 1e3);
+}
+
+// One more launch, and every byte of the copied operands read and written. Scales are few, and only a run
+// knows whether they are copied.
+double relayout_us(const KernelSpec& s, const Problem& p, const GpuDesc& gpu) {
+  const arch::Relayout relayout = arch::relayout_for(s, p);
+  const double a = relayout.a ? static_cast<double>(p.m) * num::info(p.a.type).bits / 8 : 0;
+  const double b = relayout.b ? static_cast<double>(p.n) * num::info(p.b.type).bits / 8 : 0;
+  return relayout.operands() ? kLaunchUs + 2 * (a + b) * static_cast<double>(p.k) / (gpu.read_gbps * 0.75e3)
+                             : 0;
 }
 
 }  // namespace
@@ -107,9 +121,15 @@ Cost predict(const KernelSpec& s, const Problem& p, const GpuDesc& gpu) {
   } else {
     const double one =
         s.persistent ? persistent_cycles(s, p, gpu) / (gpu.clock_ghz * 1e3) : thin_us(s, p, gpu);
-    cost.compute_us = one * static_cast<double>(p.batch);
+    // Batches are launched one by one, each beginning while the one before ends.
+    cost.compute_us = p.batch == 1 ? one : std::max(one, kLaunchUs) * static_cast<double>(p.batch);
+    if (s.persistent) {  // a multiprocessor reads at its own share of the rate, also where others are idle
+      const double ctas = persistent_units(s, p) * s.cluster_m * s.cluster_n;
+      cost.memory_us /= std::min(1.0, ctas / gpu.multiprocessors);
+    }
   }
-  cost.total_us = kLaunchUs + std::max(cost.compute_us, cost.memory_us);
+  cost.relayout_us = relayout_us(s, p, gpu);
+  cost.total_us = kLaunchUs + std::max(cost.compute_us, cost.memory_us) + cost.relayout_us;
   return cost;
 }
 

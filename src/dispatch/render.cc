@@ -15,6 +15,9 @@ std::string time_text(const Candidate& c) {
   if (c.cost) {
     text += fmt::format("  predicted {:.1f} us (compute {:.1f}, decode {:.1f}, memory {:.1f})",
                         c.cost->total_us, c.cost->compute_us, c.cost->decode_us, c.cost->memory_us);
+    if (c.cost->relayout_us > 0) {
+      text.insert(text.size() - 1, fmt::format(", relayout {:.1f}", c.cost->relayout_us));
+    }
   }
   return text;
 }

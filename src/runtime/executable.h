@@ -9,6 +9,7 @@
 #include "common/gemm.h"
 #include "cpu/abi.h"
 #include "device/cuda/kernel.h"
+#include "device/cuda/relayout.h"
 #include "spec/problem.h"
 
 namespace scalegemm::runtime {
@@ -41,17 +42,27 @@ class CpuExecutable final : public Executable {
   uint64_t workspace_bytes_;
 };
 
-// Strides and pointers are known at the run only, and TMA cannot address all of them: the first kernel that
-// can takes the run.
+// A kernel of a plan, and the workspace that copies of its operands would take (0: none is made).
+struct CudaRoute {
+  std::shared_ptr<const device::cuda::Kernel> kernel;
+  device::cuda::OfParts<uint64_t> copy_bytes = {};
+};
+
+// Strides and pointers are known at the run only, and TMA cannot address all of them: the first route whose
+// kernel can, if need be after copying operands, takes the run.
 class CudaExecutable final : public Executable {
  public:
-  explicit CudaExecutable(std::vector<std::shared_ptr<const device::cuda::Kernel>> kernels)
-      : kernels_(std::move(kernels)) {}
-  uint64_t workspace_bytes() const override { return 0; }
+  // At least one route; `relayouter` is there when one of them copies.
+  CudaExecutable(std::vector<CudaRoute> routes, std::shared_ptr<const device::cuda::Relayouter> relayouter);
+  uint64_t workspace_bytes() const override { return workspace_bytes_; }
   Status run(const SgGemm& gemm, void* stream) const override;
 
  private:
-  std::vector<std::shared_ptr<const device::cuda::Kernel>> kernels_;  // at least one
+  Status run_copied(const CudaRoute& route, const SgGemm& gemm, void* stream, bool* taken) const;
+
+  std::vector<CudaRoute> routes_;
+  std::shared_ptr<const device::cuda::Relayouter> relayouter_;
+  uint64_t workspace_bytes_ = 0;
 };
 
 // Sizes, types, blocks and epilogue of a problem as the kernels take them; pointers and strides unset.

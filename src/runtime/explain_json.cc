@@ -14,6 +14,7 @@ ordered_json candidate_json(const dispatch::Candidate& candidate) {
     out["compute_us"] = candidate.cost->compute_us;
     out["decode_us"] = candidate.cost->decode_us;
     out["memory_us"] = candidate.cost->memory_us;
+    out["relayout_us"] = candidate.cost->relayout_us;
   }
   if (candidate.tuned_us) {
     out["tuned_us"] = *candidate.tuned_us;

@@ -46,6 +46,13 @@ bool KernelLoader::is_built_in(const gen::KernelSource& source) const {
   return store::find_builtin(store::builtin_kernels(), source.source_id) != nullptr;
 }
 
+Status KernelLoader::can_compile(spec::Target target) {
+  if (jit_ == Jit::kForbidden) {
+    return make_error(Code::kNotBuilt, "compiling at run time is switched off (jit)");
+  }
+  return compiler(target).status();
+}
+
 Result<base::Hash128> KernelLoader::id(const gen::KernelSource& source, spec::Target target) {
   SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Compiler* c, compiler(target));
   SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, c->flags(target));
@@ -121,16 +128,9 @@ Status KernelLoader::build(const spec::KernelSpec& spec) {
 
 Result<std::shared_ptr<const std::string>> KernelLoader::code(const gen::KernelSource& source,
                                                               spec::Target target) {
-  if (jit_ == Jit::kForbidden) {
-    return make_error(Code::kNotBuilt,
-                      "kernel {} is not built in, and compiling at run time is switched off (jit)",
-                      source.name);
-  }
+  SCALEGEMM_RETURN_IF_ERROR(can_compile(target).with_context(
+      fmt::format("kernel {} is not built in and must be compiled", source.name)));
   const auto found = compiler(target);
-  if (!found.ok()) {
-    return found.status().with_context(
-        fmt::format("kernel {} is not built in and must be compiled", source.name));
-  }
   SCALEGEMM_ASSIGN_OR_RETURN(const base::Hash128 id, this->id(source, target));
   SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, (*found)->flags(target));
   if (!flags.dropped.empty()) {

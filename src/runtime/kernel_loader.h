@@ -42,6 +42,8 @@ class KernelLoader {
   Status build(const spec::KernelSpec& spec);
 
   bool is_built_in(const gen::KernelSource& source) const;
+  // May kernels of the target be compiled here? Else why not and what to do.
+  Status can_compile(spec::Target target);
   // The identity under which the kernel is (or would be) cached; fails without a compiler.
   Result<base::Hash128> id(const gen::KernelSource& source, spec::Target target);
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "arch/cpu_family.h"
+#include "arch/cuda_family.h"
 #include "arch/legal.h"
 #include "base/cpu_info.h"
 #include "base/files.h"
@@ -15,6 +16,7 @@
 #include "device/cpu/probe.h"
 #include "device/cuda/device.h"
 #include "dispatch/dispatch.h"
+#include "gen/cuda_units.h"
 #include "runtime/explain_json.h"
 #include "runtime/kernel_loader.h"
 #include "runtime/rates_file.h"
@@ -158,6 +160,9 @@ struct Runtime::Impl {
   Result<spec::Problem> resolve(const spec::Problem& problem, const PlanOptions& options);
   Result<dispatch::Explanation> candidates(const spec::Problem& problem, const PlanOptions& options);
   dispatch::Explanation with_warnings(dispatch::Explanation explanation) const;
+  // Where nothing can be compiled for the target, only what is built in can run: the rest leaves the list,
+  // with a note. A list of which nothing is built in stays: loading its first kernel says what is missing.
+  dispatch::Explanation only_available(dispatch::Explanation explanation, Target target);
   Result<spec::KernelSpec> choose(const dispatch::Explanation& explanation, const PlanOptions& options) const;
 };
 
@@ -198,17 +203,40 @@ Result<std::unique_ptr<const Executable>> Runtime::Impl::executable(const dispat
         std::make_unique<CpuExecutable>(std::move(code), runtime::describe(e.problem), pool, threads(o)));
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const auto device, gpu(o.device));
-  std::vector<CudaCode> kernels;
+  const spec::Problem& p = e.problem;
+  std::vector<CudaRoute> routes;
+  bool copies = false;
   for (const spec::KernelSpec& wanted : dispatch::with_fallbacks(kernel, e, o.kernel.empty())) {
     auto code = loader->load(wanted, device);
-    if (code.ok()) {
-      kernels.push_back(*std::move(code));
-    } else if (kernels.empty()) {
-      return code
-          .status();  // one to fall back to may be missing: a run that needs it says what is unaddressable
+    if (!code.ok() && routes.empty()) {
+      return code.status();
     }
+    if (!code.ok()) {
+      continue;  // one to fall back to may be missing: a run that needs it says what is unaddressable
+    }
+    const arch::Relayout relayout = arch::relayout_for(wanted, p);
+    CudaRoute route{*std::move(code), {}};
+    const SgGemm shape = runtime::describe(p);
+    const auto reserve = [&](bool copied, device::cuda::Part part) {
+      route.copy_bytes[static_cast<size_t>(part)] =
+          copied ? device::cuda::Relayouter::bytes(shape, route.kernel->info(), part) : 0;
+    };
+    reserve(relayout.a, device::cuda::Part::kA);
+    reserve(relayout.b, device::cuda::Part::kB);
+    reserve(relayout.scale_a, device::cuda::Part::kScaleA);
+    reserve(relayout.scale_b, device::cuda::Part::kScaleB);
+    routes.push_back(std::move(route));
+    copies |= relayout.any();
   }
-  return std::unique_ptr<const Executable>(std::make_unique<CudaExecutable>(std::move(kernels)));
+  std::shared_ptr<const device::cuda::Relayouter> relayouter;
+  if (copies) {
+    SCALEGEMM_ASSIGN_OR_RETURN(const Target target, gpu_target(*device));
+    SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource unit, gen::relayout_unit(target));
+    SCALEGEMM_ASSIGN_OR_RETURN(auto module, loader->load_module(unit, device));
+    SCALEGEMM_ASSIGN_OR_RETURN(relayouter, device::cuda::Relayouter::load(std::move(module), unit.symbol));
+  }
+  return std::unique_ptr<const Executable>(
+      std::make_unique<CudaExecutable>(std::move(routes), std::move(relayouter)));
 }
 
 // Rates are measured at the first choice, once for a machine: the disk keeps them, so that every process
@@ -257,7 +285,7 @@ Result<dispatch::Explanation> Runtime::Impl::candidates(const spec::Problem& pro
     SCALEGEMM_ASSIGN_OR_RETURN(const Target target, gpu_target(*device));
     SCALEGEMM_ASSIGN_OR_RETURN(dispatch::Explanation out,
                                dispatch::explain(problem, describe_gpu(*device, target), dispatch_options()));
-    return with_warnings(std::move(out));
+    return with_warnings(only_available(std::move(out), target));
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const spec::Problem resolved, resolve(problem, o));
   spec::CpuDesc desc = describe();
@@ -265,6 +293,30 @@ Result<dispatch::Explanation> Runtime::Impl::candidates(const spec::Problem& pro
   SCALEGEMM_ASSIGN_OR_RETURN(dispatch::Explanation out,
                              dispatch::explain(resolved, desc, dispatch_options()));
   return with_warnings(std::move(out));
+}
+
+dispatch::Explanation Runtime::Impl::only_available(dispatch::Explanation e, Target target) {
+  const Status compiles = loader->can_compile(target);
+  if (compiles.ok() || e.candidates.empty()) {
+    return e;
+  }
+  std::vector<dispatch::Candidate> built_in;
+  for (const dispatch::Candidate& candidate : e.candidates) {
+    const auto source = gen::generate(candidate.spec);
+    if (source.ok() && loader->is_built_in(*source)) {
+      built_in.push_back(candidate);
+    }
+  }
+  if (!built_in.empty() && built_in.size() < e.candidates.size()) {
+    e.notes.push_back(
+        fmt::format("{} of {} kernels that take this problem are built in, others cannot be compiled: {}",
+                    built_in.size(), e.candidates.size(), compiles.message()));
+    if (built_in.front().spec != e.candidates.front().spec) {
+      e.notes.push_back(fmt::format("{} would be better, but is not built in", e.candidates.front().name));
+    }
+    e.candidates = std::move(built_in);
+  }
+  return e;
 }
 
 dispatch::Explanation Runtime::Impl::with_warnings(dispatch::Explanation e) const {
@@ -423,6 +475,16 @@ Result<std::vector<KernelInfo>> Runtime::kernels(std::string_view filter) {
         info.id = built_in->id.hex();
       }
       list.push_back(std::move(info));
+    }
+  }
+  for (const store::BuiltinKernel& kernel : store::builtin_kernels()) {
+    const auto spec = spec::parse(kernel.name);
+    if (kernel.table == nullptr && spec.ok() &&
+        std::string_view(kernel.name).find(filter) != std::string::npos) {
+      list.push_back({.name = kernel.name,
+                      .target = std::string(spec::target_name(spec->target)),
+                      .id = kernel.id.hex(),
+                      .built_in = true});
     }
   }
   return list;

@@ -92,7 +92,7 @@ class Runtime {
   Result<std::unique_ptr<PackedMatrix>> pack(const spec::Problem& problem, const PlanOptions& options,
                                              const WeightTensors& weights);
 
-  // The kernels of this machine's targets whose names contain `filter`.
+  // The CPU kernels of this machine's targets and the built-in CUDA kernels whose names contain `filter`.
   Result<std::vector<KernelInfo>> kernels(std::string_view filter);
   Status build_kernel(std::string_view name, BuildMode mode);
   Result<std::string> kernel_source(std::string_view name) const;

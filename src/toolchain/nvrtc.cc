@@ -4,8 +4,6 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
-#include <mutex>
 #include <system_error>
 
 #include "base/dynlib.h"
@@ -65,10 +63,10 @@ struct TargetFlag {
 constexpr std::array<TargetFlag, 3> kTargetFlags = {{{spec::Target::kSm80, "--gpu-architecture=sm_80"},
                                                      {spec::Target::kSm89, "--gpu-architecture=sm_89"},
                                                      {spec::Target::kSm90a, "--gpu-architecture=sm_90a"}}};
+// Both are needed, so there is nothing to probe: a compilation without them fails and says so.
 constexpr const char* kNeeded = "--std=c++20";
 // Makes the assembler say what a kernel uses; changes no code, so it is part of no id.
 constexpr const char* kVerbose = "--ptxas-options=-v";
-constexpr std::array<const char*, 2> kWished = {"--device-int128", "--no-source-include"};
 
 class Nvrtc final : public Compiler {
  public:
@@ -90,7 +88,6 @@ class Nvrtc final : public Compiler {
     std::string log;
   };
   Result<Output> compile_with(const CompileJob& job, const std::vector<std::string>& options) const;
-  Result<Flags> probe(spec::Target target) const;
   Status failure(const std::string& what, ResultCode code) const {
     return make_error(Code::kCompileFailed, "{}: {}: {}", identity_, what, api_.error_string(code));
   }
@@ -99,8 +96,6 @@ class Nvrtc final : public Compiler {
   std::string location_;
   Api api_;
   std::string identity_;
-  mutable std::mutex mutex_;
-  mutable std::map<spec::Target, Flags> probed_;  // under mutex_
 };
 
 Result<Nvrtc::Output> Nvrtc::compile_with(const CompileJob& job,
@@ -148,37 +143,12 @@ Result<Nvrtc::Output> Nvrtc::compile_with(const CompileJob& job,
 }
 
 Result<Flags> Nvrtc::flags(spec::Target target) const {
-  const std::lock_guard lock(mutex_);
-  if (const auto known = probed_.find(target); known != probed_.end()) {
-    return known->second;
-  }
-  SCALEGEMM_ASSIGN_OR_RETURN(Flags flags, probe(target));
-  probed_.emplace(target, flags);
-  return flags;
-}
-
-Result<Flags> Nvrtc::probe(spec::Target target) const {
   const auto row = std::find_if(kTargetFlags.begin(), kTargetFlags.end(),
                                 [&](const TargetFlag& candidate) { return candidate.target == target; });
   if (row == kTargetFlags.end()) {
     return unsupported("{}: makes code for NVIDIA targets, not for {}", identity_, spec::target_name(target));
   }
-  const CompileJob trivial{
-      .name = "probe", .text = "__global__ void probe() {}\n", .includes = {}, .target = target};
-  Flags flags{{row->flag, kNeeded}, {}};
-  SCALEGEMM_ASSIGN_OR_RETURN(const Output base_output, compile_with(trivial, flags.accepted));
-  if (base_output.code != kSuccess) {
-    return unsupported("target {}: needs the flags {} {}, {} does not take them: {}",
-                       spec::target_name(target), row->flag, kNeeded, identity_,
-                       trim_log(base_output.log, 3));
-  }
-  for (const char* flag : kWished) {
-    std::vector<std::string> tried = flags.accepted;
-    tried.emplace_back(flag);
-    SCALEGEMM_ASSIGN_OR_RETURN(const Output output, compile_with(trivial, tried));
-    (output.code == kSuccess ? flags.accepted : flags.dropped).emplace_back(flag);
-  }
-  return flags;
+  return Flags{{row->flag, kNeeded}, {}};
 }
 
 // The number before `unit` in the line of the assembler's report that has it; 0 without one.

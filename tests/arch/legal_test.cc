@@ -210,7 +210,9 @@ TEST(GpuCandidates, CarryTheProblem) {
     EXPECT_EQ(gpu_declines(s, other)->rule, "epilogue");
     other = p;
     other.batch = 2;
-    EXPECT_EQ(gpu_declines(s, other)->rule, "batch");
+    EXPECT_EQ(gpu_declines(s, other), std::nullopt);
+    other.b.layout = spec::Layout::kRow;
+    EXPECT_EQ(gpu_declines(s, other)->rule, "layouts");
     other = p;
     other.batch_invariant = true;
     EXPECT_EQ(gpu_declines(s, other)->rule, "batch invariance");

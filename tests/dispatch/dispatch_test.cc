@@ -320,6 +320,27 @@ TEST(ExplainTarget, SmallMPrefersSmallTiles) {
   EXPECT_GE(rows_of(4096), 64);
 }
 
+// Operands that TMA cannot address as they lie are copied, and that is said and counted.
+TEST(ExplainTarget, OtherLayoutsAndOddRowsAreCopied) {
+  const auto chosen = [](std::string_view layout, int64_t k) {
+    Problem p = problem_of("rowcol", 4096, 4096, k);
+    EXPECT_TRUE(apply(*spec::parse_scheme("rowcol"), layout, p).ok());
+    const Result<Explanation> e = explain_target(p, Target::kSm90a, Backend::kBuilt);
+    EXPECT_TRUE(e.ok());
+    const Candidate& best = e->candidates.front();
+    EXPECT_NE(best.spec.pipeline, spec::Pipeline::kMma) << layout;
+    return std::pair(best.cost->relayout_us, to_text(*e));
+  };
+  EXPECT_EQ(chosen("rcr", 4096).first, 0);
+  EXPECT_EQ(chosen("rcr", 4096).second.find("copied"), std::string::npos);
+  const auto b = chosen("rrr", 4096);
+  EXPECT_GT(b.first, 10);
+  EXPECT_NE(b.second.find("B is copied into the workspace before each run"), std::string::npos) << b.second;
+  EXPECT_GT(chosen("crr", 4096).first, b.first);
+  EXPECT_NE(chosen("ccr", 4096).second.find("A is copied"), std::string::npos);
+  EXPECT_NE(chosen("rcr", 4099).second.find("A and B are copied"), std::string::npos);
+}
+
 TEST(ExplainTarget, CpusWithoutADevice) {
   const Result<Explanation> e =
       explain_target(problem_of("mxfp4", 128), Target::kAvx512Bf16, Backend::kBuilt);

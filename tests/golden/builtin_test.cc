@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/subprocess.h"
 #include "cpu/abi.h"
-#include "gen/generate.h"
+#include "gen/cuda_units.h"
 #include "manifest.h"
 
 namespace scalegemm::store {
@@ -36,12 +36,45 @@ TEST(Builtin, EveryKernelOfEveryCpuTargetIsLinkedAndFoundByItsSource) {
       ++count;
     }
   }
-  EXPECT_EQ(kernels.size(), count) << "nothing is built in that no target asks for";
   std::set<base::Hash128> ids;
+  size_t cpu = 0;
   for (const BuiltinKernel& kernel : kernels) {
     ids.insert(kernel.id);
+    cpu += kernel.table != nullptr ? 1 : 0;
   }
-  EXPECT_EQ(ids.size(), count);
+  EXPECT_EQ(cpu, count) << "nothing is built in that no target asks for";
+  EXPECT_EQ(ids.size(), kernels.size());
+}
+
+// A build without NVRTC has none; then there is nothing to look at.
+TEST(Builtin, CudaKernelsAreCubinsOfTheSourceInThisTree) {
+  const auto units = gen::support_units(spec::Target::kSm90a);
+  ASSERT_TRUE(units.ok()) << units.status().message();
+  size_t linked = 0;
+  for (const gen::KernelSource& unit : *units) {
+    const BuiltinKernel* kernel = find_builtin(builtin_kernels(), unit.source_id);
+    linked += kernel != nullptr && kernel->cubin().find(unit.symbol) != std::string_view::npos ? 1 : 0;
+  }
+  size_t support = 0;
+  for (const BuiltinKernel& kernel : builtin_kernels()) {
+    if (kernel.table != nullptr) {
+      continue;
+    }
+    const auto spec = spec::parse(kernel.name);
+    if (!spec.ok()) {
+      ++support;
+      continue;
+    }
+    const auto source = gen::generate(*spec);
+    ASSERT_TRUE(source.ok()) << source.status().message();
+    EXPECT_EQ(source->source_id, kernel.source_id) << kernel.name;
+    EXPECT_TRUE(
+        kernel.cubin().starts_with("\x7f"
+                                   "ELF"))
+        << kernel.name;
+    EXPECT_NE(kernel.cubin().find(source->symbol + "_info"), std::string_view::npos) << kernel.name;
+  }
+  EXPECT_EQ(support, linked) << "what is no GEMM is a support unit";
 }
 
 // Code of an ISA level that the linker could merge with code of another, or with the library's own baseline
@@ -74,12 +107,25 @@ TEST(Builtin, NoWeakSymbolIsSharedBetweenIsaLevels) {
   EXPECT_GT(weak, 0);
 }
 
-TEST(Builtin, TheManifestIsWhatIsLinked) {
-  const auto text = base::read_file(std::string(SCALEGEMM_SOURCE_DIR) + "/manifests/builtin.toml", 1 << 20);
-  ASSERT_TRUE(text.ok());
-  const auto specs = build_builtin::read_manifest(*text, "builtin.toml");
-  ASSERT_TRUE(specs.ok()) << specs.status().message();
-  EXPECT_EQ(specs->size(), builtin_kernels().size());
+size_t listed(const char* manifest) {
+  const auto text =
+      base::read_file(std::string(SCALEGEMM_SOURCE_DIR) + "/manifests/" + manifest, uint64_t{1} << 20);
+  EXPECT_TRUE(text.ok());
+  const auto specs = build_builtin::read_manifest(*text, manifest);
+  EXPECT_TRUE(specs.ok()) << specs.status().message();
+  return specs.ok() ? specs->size() : 0;
+}
+
+TEST(Builtin, TheManifestsAreWhatIsLinked) {
+  size_t cpu = 0;
+  size_t cuda = 0;
+  for (const BuiltinKernel& kernel : builtin_kernels()) {
+    (kernel.table != nullptr ? cpu : cuda) += 1;
+  }
+  EXPECT_EQ(cpu, listed("builtin.toml"));
+  const size_t wanted = listed("builtin_cuda.toml") + gen::support_units(spec::Target::kSm90a)->size();
+  EXPECT_GT(wanted, 100U);
+  EXPECT_TRUE(cuda == wanted || cuda == 0) << cuda << " of " << wanted;
 }
 
 }  // namespace

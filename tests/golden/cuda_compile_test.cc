@@ -3,11 +3,13 @@
 // is within the limits of the target.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <set>
 
 #include "arch/legal.h"
-#include "gen/generate.h"
+#include "gen/cuda_units.h"
 #include "spec/scheme.h"
 #include "toolchain/nvrtc.h"
 
@@ -41,8 +43,7 @@ constexpr Kind kKinds[] = {
     {"none:a=f32", num::DType::kF32, spec::Accuracy::kPromoted, 512, false},
 };
 
-// One kernel of each pipeline that takes the problem, first and last of the table.
-std::vector<KernelSpec> kernels_of(const Kind& kind) {
+std::vector<KernelSpec> legal_kernels(const Kind& kind) {
   spec::Problem p;
   p.m = kind.m;
   p.n = p.k = 4096;
@@ -56,9 +57,14 @@ std::vector<KernelSpec> kernels_of(const Kind& kind) {
       legal.push_back(s);
     }
   }
+  return legal;
+}
+
+// One kernel of each pipeline that takes the problem: the first of the table.
+std::vector<KernelSpec> kernels_of(const Kind& kind) {
   std::vector<KernelSpec> chosen;
   std::set<std::pair<spec::Pipeline, bool>> seen;
-  for (const KernelSpec& s : legal) {
+  for (const KernelSpec& s : legal_kernels(kind)) {
     if (seen.insert({s.pipeline, s.persistent}).second) {
       chosen.push_back(s);
     }
@@ -87,6 +93,64 @@ TEST(CudaKernels, EveryKindCompiles) {
     }
   }
   EXPECT_GE(compiled, 20);
+}
+
+TEST(CudaKernels, SupportUnitsCompileForEveryTarget) {
+  const auto compiler = toolchain::find_nvrtc();
+  if (!compiler.ok()) {
+    std::cerr << "NOT TESTED: " << compiler.status().message() << '\n';
+    GTEST_SKIP() << "NOT TESTED: " << compiler.status().message();
+  }
+  for (const spec::Target target : {spec::Target::kSm80, spec::Target::kSm89, spec::Target::kSm90a}) {
+    const auto units = gen::support_units(target);
+    ASSERT_TRUE(units.ok()) << units.status().message();
+    for (const gen::KernelSource& unit : *units) {
+      const auto code = (*compiler)->compile(
+          {.name = unit.name, .text = unit.text, .includes = unit.includes, .target = target});
+      EXPECT_TRUE(code.ok()) << code.status().message();
+    }
+  }
+}
+
+// Whatever dispatch may choose compiles: about half an hour, so run by hand after a change to the kernels or
+// to the rules (--gtest_also_run_disabled_tests --gtest_filter='*EveryLegal*', in shards).
+TEST(CudaKernels, DISABLED_EveryLegalKernelCompiles) {
+  const auto compiler = toolchain::find_nvrtc();
+  ASSERT_TRUE(compiler.ok()) << compiler.status().message();
+  std::vector<KernelSpec> all;
+  using num::DType;
+  for (const char* scheme : {"tensor", "rowcol", "abquant", "abquant:bn=128", "abquant:g=32", "mxfp8", "none",
+                             "none:a=int8", "int8"}) {
+    for (const DType d : {DType::kBf16, DType::kF32, DType::kE4m3, DType::kInt32}) {
+      const bool raw = std::string_view(scheme) == "none:a=int8";
+      if ((d == DType::kInt32) != raw) {
+        continue;
+      }
+      for (const auto accuracy : {spec::Accuracy::kPromoted, spec::Accuracy::kFast}) {
+        for (const int64_t m : {16, 4096}) {
+          for (const bool fused : {false, true}) {
+            for (const KernelSpec& s : legal_kernels({scheme, d, accuracy, m, fused})) {
+              if (s.pipeline != spec::Pipeline::kMma && std::find(all.begin(), all.end(), s) == all.end()) {
+                all.push_back(s);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  // gtest shards by test; this one is a single test, so it reads the shard itself.
+  const char* shards = std::getenv("COMPILE_SHARDS");
+  const char* shard = std::getenv("COMPILE_SHARD");
+  const size_t step = shards != nullptr ? std::stoul(shards) : 1;
+  for (size_t i = shard != nullptr ? std::stoul(shard) : 0; i < all.size(); i += step) {
+    const auto source = gen::generate(all[i]);
+    ASSERT_TRUE(source.ok()) << source.status().message();
+    const auto code = (*compiler)->compile(
+        {.name = source->name, .text = source->text, .includes = source->includes, .target = all[i].target});
+    EXPECT_TRUE(code.ok()) << source->name << ": " << code.status().message().substr(0, 100);
+  }
+  std::cerr << all.size() << " kernels\n";
 }
 
 }  // namespace

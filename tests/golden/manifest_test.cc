@@ -32,6 +32,29 @@ TEST(Manifest, AllIsWhatTheFamilyHas) {
   EXPECT_EQ(specs->size(), arch::find_family(spec::Target::kAvx512, spec::Pipeline::kI8Dot)->b_types.size());
 }
 
+TEST(Manifest, ProblemsTakeWhatDispatchWouldChoose) {
+  const auto specs = read_manifest(
+      "[[kernels]]\ntargets = ['sm_90a']\nschemes = ['rowcol']\nm = [16, 4096]\nd = ['bf16', 'f16']\n"
+      "accuracy = ['fast']\nepilogue = ['plain', 'fused']\n",
+      "m.toml");
+  ASSERT_TRUE(specs.ok()) << specs.status().message();
+  EXPECT_EQ(specs->size(), 8U);
+  for (const spec::KernelSpec& spec : *specs) {
+    EXPECT_NE(spec.pipeline, spec::Pipeline::kMma) << spec::name(spec);
+  }
+  const auto mma = read_manifest(
+      "[[kernels]]\ntargets = ['sm_80']\npipelines = ['mma']\nschemes = ['all']\nm = [4096]\nd = ['f32']\n",
+      "m.toml");
+  ASSERT_TRUE(mma.ok()) << mma.status().message();
+  EXPECT_GT(mma->size(), 5U);
+}
+
+TEST(Manifest, TunedKernelsAreThoseOfTheShippedTable) {
+  const auto specs = read_manifest("[[kernels]]\ntuned = ['sm_90a']\n", "m.toml");
+  ASSERT_TRUE(specs.ok()) << specs.status().message();
+  EXPECT_GT(specs->size(), 30U);
+}
+
 TEST(Manifest, WhatIsWrongIsNamed) {
   const struct {
     const char* text;
@@ -52,6 +75,13 @@ TEST(Manifest, WhatIsWrongIsNamed) {
       {"[[kernels]]\ntargets = ['sm_90a']\npipelines = ['i8dot']\nb = ['all']\n", "sm_90a"},
       {"[[kernels]]\nnames = ['x']\nb = ['all']\n", "together"},
       {"[[kernels]\n", "m.toml:1"},
+      {"[[kernels]]\ntuned = ['gfx942']\n", "gfx942"},
+      {"[[kernels]]\nschemes = ['rowcol']\nm = [1]\nd = ['bf16']\n", "targets"},
+      {"[[kernels]]\ntargets = ['sm_90a']\nschemes = ['rowcol']\nm = [0]\nd = ['bf16']\n", "1 or more"},
+      {"[[kernels]]\ntargets = ['sm_90a']\nschemes = ['rowcol']\nm = [1]\nd = ['b']\n", "bf16"},
+      {"[[kernels]]\ntargets = ['sm_90a']\nschemes = ['rowcol']\nm = [1]\nd = ['bf16']\nb = ['all']\n",
+       "b does"},
+      {"[[kernels]]\ntargets = ['sm_90a']\nschemes = ['nothing']\nm = [1]\nd = ['bf16']\n", "scheme"},
   };
   for (const auto& c : cases) {
     const auto specs = read_manifest(c.text, "m.toml");

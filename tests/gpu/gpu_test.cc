@@ -227,6 +227,78 @@ TEST(CudaStreams, CaptureAndReplay) {
   }
 }
 
+// TMA kernels by name, so that nothing else can take the run: operands in other layouts, with odd rows,
+// padded strides and misaligned data are copied and give what the problem asks for.
+class CopiedOperands : public testing::TestWithParam<const char*> {};
+
+TEST_P(CopiedOperands, EveryLayoutAndEdge) {
+  REQUIRE_GPU();
+  for (const char* layout : {"rcr", "rrr", "crr", "ccr"}) {
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{1, 1, 257},
+                                  {7, 130, 129},
+                                  {257, 131, 515},
+                                  {128, 128, 256},
+                                  {300, 17, 1031},
+                                  {64, 264, 640}}) {
+      for (const auto& [strides, place] :
+           {std::pair(Strides::kDense, Place::kAligned), std::pair(Strides::kPadded, Place::kMisaligned)}) {
+        Case c;
+        c.scheme = GetParam();
+        c.layout = layout;
+        c.m = m, c.n = n, c.k = k;
+        c.d_dtype = SCALEGEMM_F32;
+        c.scale_order = ScaleOrder::kLines;
+        c.strides = strides;
+        c.place = place;
+        const std::vector<std::string> kernels = kernels_for(c, true);
+        ASSERT_FALSE(kernels.empty()) << to_string(c);
+        if (std::string_view(layout) == "rcr" && k % 16 == 0) {
+          continue;  // a plan reserves nothing for strides that only a run knows
+        }
+        prove_all(c, options_for(kernels.front()));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, CopiedOperands,
+                         testing::Values("rowcol", "tensor:a=e5m2", "abquant:bn=128", "none", "none:a=f16",
+                                         "int8"));
+
+// Block scales in any order beside a long run: copied, not fetched by a slower kernel.
+TEST(CudaPlans, BlockScalesAreCopiedForLongRuns) {
+  REQUIRE_GPU();
+  for (const char* scheme : {"abquant:bn=128", "abquant", "aquant"}) {
+    Case c = plain_case(scheme);
+    c.m = 1500;
+    c.n = 2056;
+    c.k = 3600;  // 29 blocks: lines of an odd length
+    c.scale_order = ScaleOrder::kDense;
+    const std::vector<std::string> kernels = kernels_for(c, true);
+    ASSERT_FALSE(kernels.empty());
+    prove_all(c, options_for(kernels.front()));
+    prove_all(c, options_for(""));
+  }
+}
+
+// A batch is launched element by element: strides between them, shared operands, and what one of them cannot
+// address.
+TEST(CudaPlans, TmaKernelsTakeBatches) {
+  REQUIRE_GPU();
+  for (const char* scheme : {"rowcol", "abquant:bn=128", "none", "int8"}) {
+    for (const int64_t m : {5, 200}) {
+      Case c = plain_case(scheme);
+      c.m = m;
+      c.batch = 3;
+      const std::vector<std::string> kernels = kernels_for(c, true);
+      ASSERT_FALSE(kernels.empty());
+      prove_all(c, options_for(kernels.front()));
+      prove_all(c, options_for(kernels.back()));
+      prove_all(c, options_for(""));
+    }
+  }
+}
+
 // Strides and pointers that TMA cannot address are taken by the kernels behind the chosen one; a kernel asked
 // for by name says what it needs.
 TEST(CudaPlans, FallBackWhereTmaCannotAddress) {

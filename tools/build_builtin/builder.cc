@@ -8,15 +8,17 @@
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <span>
 #include <system_error>
 
 #include "base/files.h"
 #include "base/subprocess.h"
 #include "base/thread_pool.h"
-#include "gen/generate.h"
+#include "gen/cuda_units.h"
 #include "store/store.h"
 #include "toolchain/host_compiler.h"
+#include "toolchain/nvrtc.h"
 
 namespace scalegemm::build_builtin {
 namespace {
@@ -38,7 +40,8 @@ Status write_if_changed(const std::string& path, std::string_view content) {
 // What all compiles share.
 struct Session {
   const BuildOptions& options;
-  const Compiler& compiler;
+  const Compiler& host;
+  const Compiler* nvrtc;  // null: not there
   store::Store& cache;
   std::string objects;  // folder
   size_t total;
@@ -55,32 +58,41 @@ struct Session {
   }
 };
 
-Result<BuiltKernel> build_one(const spec::KernelSpec& spec, Session* session) {
-  SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(spec));
-  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, session->compiler.flags(spec.target));
+std::string object_path(const std::string& folder, const BuiltKernel& kernel) {
+  return fmt::format("{}/{}.{}", folder, kernel.symbol, kernel.cuda ? "cubin" : "o");
+}
+
+Result<BuiltKernel> build_one(const Unit& unit, Session* session) {
+  const gen::KernelSource& source = unit.source;
+  const bool cuda = spec::is_cuda(unit.target);
+  if (cuda && session->nvrtc == nullptr) {
+    return make_error(Code::kNotBuilt, "kernel {}: needs NVRTC (--nvrtc)", source.name);
+  }
+  const Compiler& compiler = cuda ? *session->nvrtc : session->host;
+  SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, compiler.flags(unit.target));
   std::vector<std::string> all_flags = flags.accepted;
-  const std::vector<std::string>& extra = session->options.extra_flags;
+  const std::vector<std::string> extra = cuda ? std::vector<std::string>() : session->options.extra_flags;
   all_flags.insert(all_flags.end(), extra.begin(), extra.end());
 
-  BuiltKernel kernel{.name = source.name, .symbol = source.symbol, .source_id = source.source_id};
-  kernel.id = gen::kernel_id(source.source_id, session->compiler.identity(), all_flags);
+  BuiltKernel kernel{
+      .name = source.name, .symbol = source.symbol, .cuda = cuda, .source_id = source.source_id};
+  kernel.id = gen::kernel_id(source.source_id, compiler.identity(), all_flags);
   const auto begin = std::chrono::steady_clock::now();
   SCALEGEMM_ASSIGN_OR_RETURN(
       const store::KernelCode code,
       session->cache.get_or_build(kernel.id, kernel.name, [&]() -> Result<std::string> {
         SCALEGEMM_ASSIGN_OR_RETURN(toolchain::CodeObject object,
-                                   session->compiler.compile({.name = source.name,
-                                                              .text = source.text,
-                                                              .includes = source.includes,
-                                                              .target = spec.target,
-                                                              .extra_flags = extra}));
+                                   compiler.compile({.name = source.name,
+                                                     .text = source.text,
+                                                     .includes = source.includes,
+                                                     .target = unit.target,
+                                                     .extra_flags = extra}));
         return std::move(object.bytes);
       }));
   kernel.from_cache = code.origin == store::Origin::kDisk;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   session->report(kernel.name, kernel.from_cache ? 0.0 : seconds.count());
-  SCALEGEMM_RETURN_IF_ERROR(
-      write_if_changed(fmt::format("{}/{}.o", session->objects, kernel.symbol), *code.bytes));
+  SCALEGEMM_RETURN_IF_ERROR(write_if_changed(object_path(session->objects, kernel), *code.bytes));
   return kernel;
 }
 
@@ -95,7 +107,9 @@ Status write_archive(const std::vector<BuiltKernel>& kernels, const BuildOptions
   ::unlink(fmt::format("{}/{}", options.out, made).c_str());
   std::vector<std::string> argv = {*archiver, "rcsD", made};  // D: no times, no user ids
   for (const BuiltKernel& kernel : kernels) {
-    argv.push_back(fmt::format("{}/{}.o", fs::path(objects).filename().string(), kernel.symbol));
+    if (!kernel.cuda) {
+      argv.push_back(object_path(fs::path(objects).filename().string(), kernel));
+    }
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const base::Finished done,
                              base::run({.argv = std::move(argv), .working_folder = options.out}));
@@ -121,12 +135,16 @@ std::string registry_text(std::vector<BuiltKernel> kernels) {
   std::string declarations;
   std::string rows;
   for (const BuiltKernel& kernel : kernels) {
-    declarations += fmt::format("const SgCpuKernel* {}(void);\n", kernel.symbol);
-    rows += fmt::format("    {{\"{}\",\n     {},\n     {},\n     &{}}},\n", kernel.name,
-                        hash_text(kernel.source_id), hash_text(kernel.id), kernel.symbol);
+    const auto& symbol = kernel.symbol;
+    declarations +=
+        kernel.cuda ? fmt::format("extern const char {0}_begin[];\nextern const char {0}_end[];\n", symbol)
+                    : fmt::format("const SgCpuKernel* {}(void);\n", symbol);
+    rows += fmt::format("    {{\"{}\",\n     {},\n     {},\n     {}}},\n", kernel.name,
+                        hash_text(kernel.source_id), hash_text(kernel.id),
+                        kernel.cuda ? fmt::format("nullptr, {0}_begin, {0}_end", symbol) : "&" + symbol);
   }
   return fmt::format(
-      "// Generated from manifests/builtin.toml by tools/build_builtin.\n"
+      "// Generated from manifests/ by tools/build_builtin.\n"
       "#include \"store/builtin.h\"\n\n"
       "extern \"C\" {{\n{}}}\n\n"
       "namespace scalegemm::store {{\n\n"
@@ -137,28 +155,65 @@ std::string registry_text(std::vector<BuiltKernel> kernels) {
       declarations, rows);
 }
 
-Result<std::vector<BuiltKernel>> build(const std::vector<spec::KernelSpec>& specs,
-                                       const BuildOptions& options) {
+std::string cubins_text(const std::vector<BuiltKernel>& kernels, const std::string& objects) {
+  std::string text = "    .section .rodata\n";
+  for (const BuiltKernel& kernel : kernels) {
+    if (kernel.cuda) {
+      text += fmt::format(
+          "    .globl {0}_begin, {0}_end\n    .hidden {0}_begin, {0}_end\n    .balign 16\n"
+          "{0}_begin:\n    .incbin \"{1}\"\n{0}_end:\n    .byte 0\n",
+          kernel.symbol, object_path(objects, kernel));
+    }
+  }
+  return text + "    .section .note.GNU-stack,\"\",%progbits\n";
+}
+
+Result<std::vector<Unit>> units_of(const std::vector<spec::KernelSpec>& specs) {
+  std::vector<Unit> units;
+  std::set<spec::Target> gpus;
+  for (const spec::KernelSpec& spec : specs) {
+    SCALEGEMM_ASSIGN_OR_RETURN(gen::KernelSource source, gen::generate(spec));
+    units.push_back({std::move(source), spec.target});
+    if (spec::is_cuda(spec.target)) {
+      gpus.insert(spec.target);
+    }
+  }
+  for (const spec::Target target : gpus) {
+    SCALEGEMM_ASSIGN_OR_RETURN(auto support, gen::support_units(target));
+    for (gen::KernelSource& source : support) {
+      units.push_back({std::move(source), target});
+    }
+  }
+  return units;
+}
+
+Result<std::vector<BuiltKernel>> build(const std::vector<Unit>& units, const BuildOptions& options) {
   SCALEGEMM_ASSIGN_OR_RETURN(
       const std::unique_ptr<Compiler> compiler,
       toolchain::find_host_compiler({.output = toolchain::CodeKind::kObject, .program = options.compiler}));
+  std::unique_ptr<Compiler> nvrtc;
+  if (!options.nvrtc.empty()) {
+    SCALEGEMM_ASSIGN_OR_RETURN(nvrtc,
+                               toolchain::find_nvrtc({fs::path(options.nvrtc).parent_path().string()}));
+  }
   const std::string objects = options.out + "/objects";
   SCALEGEMM_RETURN_IF_ERROR(base::make_dirs(objects));
   store::Store cache(options.out + "/cache");
   Session session{.options = options,
-                  .compiler = *compiler,
+                  .host = *compiler,
+                  .nvrtc = nvrtc.get(),
                   .cache = cache,
                   .objects = objects,
-                  .total = specs.size(),
+                  .total = units.size(),
                   .mutex = {}};
 
-  std::vector<BuiltKernel> kernels(specs.size());
-  std::vector<Status> failures(specs.size());
+  std::vector<BuiltKernel> kernels(units.size());
+  std::vector<Status> failures(units.size());
   std::atomic<bool> failed{false};
   base::ThreadPool pool(options.jobs);
-  pool.parallel_for(static_cast<int64_t>(specs.size()), 1, [&](int64_t begin, int64_t end, int) {
+  pool.parallel_for(static_cast<int64_t>(units.size()), 1, [&](int64_t begin, int64_t end, int) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end) && !failed; ++i) {
-      auto kernel = build_one(specs[i], &session);
+      auto kernel = build_one(units[i], &session);
       if (kernel.ok()) {
         kernels[i] = *std::move(kernel);
       } else {
@@ -171,6 +226,7 @@ Result<std::vector<BuiltKernel>> build(const std::vector<spec::KernelSpec>& spec
     SCALEGEMM_RETURN_IF_ERROR(failure);
   }
   SCALEGEMM_RETURN_IF_ERROR(write_archive(kernels, options, objects));
+  SCALEGEMM_RETURN_IF_ERROR(write_if_changed(options.out + "/cubins.S", cubins_text(kernels, objects)));
   SCALEGEMM_RETURN_IF_ERROR(write_if_changed(options.out + "/registry.cc", registry_text(kernels)));
   SCALEGEMM_ASSIGN_OR_RETURN([[maybe_unused]] const uint64_t freed, cache.prune(kCacheBytes));
   return kernels;

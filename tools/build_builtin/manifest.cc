@@ -5,6 +5,8 @@
 
 #include "arch/cpu_family.h"
 #include "arch/legal.h"
+#include "dispatch/dispatch.h"
+#include "spec/scheme.h"
 
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
@@ -72,7 +74,7 @@ Result<std::vector<DType>> parse_types(const Words& words, std::span<const DType
 Status add_fields(const Words& targets, const Words& pipelines, const Words& b,
                   std::vector<KernelSpec>* specs) {
   if (targets.empty() || pipelines.empty() || b.empty()) {
-    return invalid_argument("needs either names, or all of targets, pipelines and b");
+    return invalid_argument("needs targets, pipelines and b");
   }
   for (const std::string& target_word : targets) {
     SCALEGEMM_ASSIGN_OR_RETURN(const spec::Target target, spec::parse_target(target_word));
@@ -91,35 +93,181 @@ Status add_fields(const Words& targets, const Words& pipelines, const Words& b,
   return ok_status();
 }
 
-Status add_table(const toml::table& table, const std::string& where, std::vector<KernelSpec>* specs) {
-  constexpr std::array<std::string_view, 4> kKeys = {"names", "targets", "pipelines", "b"};
-  for (const auto& [key, value] : table) {
-    if (std::find(kKeys.begin(), kKeys.end(), key.str()) == kKeys.end()) {
-      return invalid_argument("{}: needs names, targets, pipelines or b, is {}", position(value, where),
-                              key.str());
+constexpr int64_t kExtent = 4096;  // N and K of the problems
+
+Result<std::vector<int64_t>> number_list(const toml::table& table, std::string_view key,
+                                         const std::string& where) {
+  std::vector<int64_t> numbers;
+  const toml::node* node = table.get(key);
+  const toml::array* list = node != nullptr ? node->as_array() : nullptr;
+  if (node != nullptr && (list == nullptr || list->empty())) {
+    return invalid_argument("{}: {} needs a list of numbers that is not empty", position(*node, where), key);
+  }
+  for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    const auto number = (*list)[i].value_exact<int64_t>();
+    if (!number || *number < 1) {
+      return invalid_argument("{}: {} needs whole numbers of 1 or more", position((*list)[i], where), key);
+    }
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+Result<spec::Accuracy> parse_accuracy(const std::string& word) {
+  for (const auto accuracy : {spec::Accuracy::kPromoted, spec::Accuracy::kFast, spec::Accuracy::kExact}) {
+    if (spec::to_string(accuracy) == word) {
+      return accuracy;
     }
   }
-  SCALEGEMM_ASSIGN_OR_RETURN(const Words names, string_list(table, "names", where));
-  SCALEGEMM_ASSIGN_OR_RETURN(const Words targets, string_list(table, "targets", where));
-  SCALEGEMM_ASSIGN_OR_RETURN(const Words pipelines, string_list(table, "pipelines", where));
-  SCALEGEMM_ASSIGN_OR_RETURN(const Words b, string_list(table, "b", where));
-  if (names.empty()) {
-    const Status status = add_fields(targets, pipelines, b, specs);
-    return status.ok() ? status : invalid_argument("{}: {}", position(table, where), status.message());
-  }
-  if (!targets.empty() || !pipelines.empty() || !b.empty()) {
-    return invalid_argument("{}: names do not go together with targets, pipelines or b",
-                            position(table, where));
-  }
-  for (const std::string& name : names) {
-    auto spec = spec::parse(name);
-    Status status = spec.ok() ? arch::legal(*spec) : spec.status();
-    if (!status.ok()) {
-      return invalid_argument("{}: {}", position(table, where), status.message());
+  return invalid_argument("accuracy: needs promoted, fast or exact, is {}", word);
+}
+
+// The lists of a table of problems.
+struct Problems {
+  Words targets, schemes, d, accuracy, epilogue, pipelines;
+  std::vector<int64_t> m;
+};
+
+// The best candidate of one problem that is of the wanted pipelines (none: of any).
+Status add_choice(const spec::Problem& problem, spec::Target target, const Words& pipelines,
+                  std::vector<KernelSpec>* specs) {
+  SCALEGEMM_ASSIGN_OR_RETURN(const dispatch::Explanation e,
+                             dispatch::explain_target(problem, target, dispatch::Backend::kBuilt));
+  for (const dispatch::Candidate& candidate : e.candidates) {
+    const auto pipeline = spec::to_string(candidate.spec.pipeline);
+    if (pipelines.empty() || std::find(pipelines.begin(), pipelines.end(), pipeline) != pipelines.end()) {
+      specs->push_back(candidate.spec);
+      return ok_status();
     }
-    specs->push_back(*std::move(spec));
+  }
+  return invalid_argument("no kernel of {} and these pipelines takes {} with M = {}",
+                          spec::target_name(target), e.signature, problem.m);
+}
+
+Status add_problems(const Problems& lists, std::vector<KernelSpec>* specs) {
+  if (lists.targets.empty() || lists.schemes.empty() || lists.d.empty() || lists.m.empty()) {
+    return invalid_argument("needs targets, schemes, d and m");
+  }
+  Words schemes;
+  for (const std::string& scheme : lists.schemes) {
+    if (scheme != "all") {
+      schemes.push_back(scheme);
+      continue;
+    }
+    for (const spec::SchemeInfo& info : spec::known_schemes()) {
+      schemes.emplace_back(info.text);
+    }
+  }
+  for (const std::string& scheme_text : schemes) {
+    SCALEGEMM_ASSIGN_OR_RETURN(const spec::Scheme scheme, spec::parse_scheme(scheme_text));
+    spec::Problem p;
+    p.n = p.k = kExtent;
+    SCALEGEMM_RETURN_IF_ERROR(spec::apply(scheme, "rcr", p));
+    for (const std::string& target_text : lists.targets) {
+      SCALEGEMM_ASSIGN_OR_RETURN(const spec::Target target, spec::parse_target(target_text));
+      for (const std::string& d : lists.d) {
+        const auto type = num::parse_dtype(d);
+        if (!type) {
+          return invalid_argument("d: needs a type such as bf16, is {}", d);
+        }
+        p.d = *type;
+        for (const std::string& accuracy : lists.accuracy.empty() ? Words{"promoted"} : lists.accuracy) {
+          SCALEGEMM_ASSIGN_OR_RETURN(p.accuracy, parse_accuracy(accuracy));
+          for (const std::string& epilogue : lists.epilogue.empty() ? Words{"plain"} : lists.epilogue) {
+            if (epilogue != "plain" && epilogue != "fused") {
+              return invalid_argument("epilogue: needs plain or fused, is {}", epilogue);
+            }
+            p.epilogue = {};
+            if (epilogue == "fused") {
+              p.epilogue.bias = num::DType::kBf16;
+            }
+            for (const int64_t m : lists.m) {
+              p.m = m;
+              SCALEGEMM_RETURN_IF_ERROR(add_choice(p, target, lists.pipelines, specs));
+            }
+          }
+        }
+      }
+    }
   }
   return ok_status();
+}
+
+Status add_names(const Words& names, std::vector<KernelSpec>* specs) {
+  for (const std::string& name : names) {
+    SCALEGEMM_ASSIGN_OR_RETURN(KernelSpec spec, spec::parse(name));
+    SCALEGEMM_RETURN_IF_ERROR(arch::legal(spec));
+    specs->push_back(std::move(spec));
+  }
+  return ok_status();
+}
+
+Status add_tuned(const Words& targets, std::vector<KernelSpec>* specs) {
+  for (const std::string& word : targets) {
+    SCALEGEMM_ASSIGN_OR_RETURN(const spec::Target target, spec::parse_target(word));
+    Words names;
+    for (const dispatch::TunedRow& row : dispatch::TunedTable::shipped().rows()) {
+      if (row.target == target) {
+        names.push_back(row.kernel);
+      }
+    }
+    if (names.empty()) {
+      return invalid_argument("tuned: the shipped table has no kernel of {}", word);
+    }
+    SCALEGEMM_RETURN_IF_ERROR(add_names(names, specs));
+  }
+  return ok_status();
+}
+
+// The forms of a table: the first key says which it is.
+struct Form {
+  std::string_view key;
+  std::vector<std::string_view> others;
+};
+
+Status add_table(const toml::table& table, const std::string& where, std::vector<KernelSpec>* specs) {
+  static const std::array kForms = {
+      Form{"names", {}},
+      Form{"tuned", {}},
+      Form{"schemes", {"targets", "m", "d", "accuracy", "epilogue", "pipelines"}},
+      Form{"b", {"targets", "pipelines"}},
+  };
+  const auto form =
+      std::find_if(kForms.begin(), kForms.end(), [&](const Form& f) { return table.contains(f.key); });
+  if (form == kForms.end()) {
+    return invalid_argument("{}: needs names, tuned, schemes, or targets with pipelines and b",
+                            position(table, where));
+  }
+  for (const auto& [key, value] : table) {
+    if (key.str() != form->key &&
+        std::find(form->others.begin(), form->others.end(), key.str()) == form->others.end()) {
+      return invalid_argument("{}: {} does not go together with {}", position(value, where), key.str(),
+                              form->key);
+    }
+  }
+  const auto words = [&](std::string_view key) { return string_list(table, key, where); };
+  SCALEGEMM_ASSIGN_OR_RETURN(const Words first, words(form->key));
+  Status status;
+  if (form->key == "names") {
+    status = add_names(first, specs);
+  } else if (form->key == "tuned") {
+    status = add_tuned(first, specs);
+  } else if (form->key == "schemes") {
+    Problems lists;
+    lists.schemes = first;
+    SCALEGEMM_ASSIGN_OR_RETURN(lists.targets, words("targets"));
+    SCALEGEMM_ASSIGN_OR_RETURN(lists.d, words("d"));
+    SCALEGEMM_ASSIGN_OR_RETURN(lists.accuracy, words("accuracy"));
+    SCALEGEMM_ASSIGN_OR_RETURN(lists.epilogue, words("epilogue"));
+    SCALEGEMM_ASSIGN_OR_RETURN(lists.pipelines, words("pipelines"));
+    SCALEGEMM_ASSIGN_OR_RETURN(lists.m, number_list(table, "m", where));
+    status = add_problems(lists, specs);
+  } else {
+    SCALEGEMM_ASSIGN_OR_RETURN(const Words targets, words("targets"));
+    SCALEGEMM_ASSIGN_OR_RETURN(const Words pipelines, words("pipelines"));
+    status = add_fields(targets, pipelines, first, specs);
+  }
+  return status.ok() ? status : invalid_argument("{}: {}", position(table, where), status.message());
 }
 
 }  // namespace

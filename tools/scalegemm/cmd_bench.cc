@@ -29,6 +29,7 @@ struct Options {
   std::string packing = "packed";
   std::string kernel;
   std::string device = "cpu";
+  bool dense = false;
   std::string accuracy = "promoted";
   std::string peer = "none";
   harness::BenchOptions bench;
@@ -168,8 +169,10 @@ std::vector<harness::Case> cases_of(const Options& options, const harness::Case&
     cases.back().accuracy = value_of(harness::kAccuracies, options.accuracy);
     if (options.device != "cpu") {  // as its quantisers write them, weights as they are
       cases.back().packing = SCALEGEMM_RAW;
-      cases.back().strides = harness::Strides::kAligned;
-      cases.back().scale_order = harness::ScaleOrder::kLines;
+      if (!options.dense) {
+        cases.back().strides = harness::Strides::kAligned;
+        cases.back().scale_order = harness::ScaleOrder::kLines;
+      }
     }
   }
   return cases;
@@ -256,6 +259,8 @@ void add_bench(App& app) {
       ->capture_default_str();
   command->add_option("--kernel", options->kernel, "A kernel name instead of the dispatcher's choice");
   command->add_option("--device", options->device, "Device: cpu, cuda:0")->capture_default_str();
+  command->add_flag("--dense", options->dense,
+                    "On a GPU: rows and scale lines exactly as long as they are, not padded to 16 bytes");
   command->add_option("--accuracy", options->accuracy, "Sums: " + list_of(harness::kAccuracies))
       ->check(one_of(harness::kAccuracies))
       ->capture_default_str();

@@ -71,20 +71,32 @@ std::vector<Finding> check_toolchains(const Runtime& runtime) {
   return findings;
 }
 
-// Compiles a kernel for the best target as run time would, and says what that brought to light.
+// Compiles a kernel for the best target of every device as run time would, and says what that brought to
+// light.
 std::vector<Finding> check_compiling(const Runtime& runtime) {
-  std::string name;
-  const auto last = [](const scalegemm_kernel_info* info, void* user) -> int32_t {
-    *static_cast<std::string*>(user) = info->name;
-    return 0;
-  };
-  check(scalegemm_kernels(runtime.get(), nullptr, last, &name));
   std::vector<Finding> findings;
-  if (scalegemm_kernel_build(runtime.get(), name.c_str(), 1) != SCALEGEMM_OK) {
-    findings.push_back({State::kWarning, "compiling", scalegemm_last_error(),
-                        "the built-in kernels need no compiler; for others mend what the message names"});
-  } else {
-    findings.push_back({State::kOk, "compiling", name, ""});
+  for (const scalegemm_device_info& device : runtime.devices()) {
+    struct Search {
+      std::string target;
+      std::string name;
+    } search = {device.target, {}};
+    const auto last = [](const scalegemm_kernel_info* info, void* user) -> int32_t {
+      auto* wanted = static_cast<Search*>(user);
+      if (wanted->target == info->target) {
+        wanted->name = info->name;
+      }
+      return 0;
+    };
+    check(scalegemm_kernels(runtime.get(), nullptr, last, &search));
+    if (search.name.empty()) {
+      continue;  // nothing is built in for it
+    }
+    if (scalegemm_kernel_build(runtime.get(), search.name.c_str(), 1) != SCALEGEMM_OK) {
+      findings.push_back({State::kWarning, "compiling", scalegemm_last_error(),
+                          "the built-in kernels need no compiler; for others mend what the message names"});
+    } else {
+      findings.push_back({State::kOk, "compiling", search.name, ""});
+    }
   }
   std::istringstream warnings(runtime.warnings());
   for (std::string line; std::getline(warnings, line);) {

@@ -14,6 +14,7 @@ struct Options {
   ProblemFlags problem;
   RuntimeFlags runtime;
   JsonFlag json;
+  std::string device;
   std::string target;
 };
 
@@ -30,7 +31,7 @@ int run(const Options& options) {
   const scalegemm_problem problem = harness::problem_of(options.problem.make_case());
   const Runtime runtime = options.runtime.make_runtime();
   auto plan = make<scalegemm_plan_options>();
-  plan.device = options.target.empty() ? nullptr : options.target.c_str();
+  plan.device = options.target.empty() ? options.device.c_str() : options.target.c_str();
   plan.threads = options.runtime.threads;
   if (!options.json.replaces_text()) {
     fmt::print("{}", runtime.explain(problem, &plan, 0));
@@ -49,8 +50,10 @@ void add_explain(App& app) {
       app.root->add_subcommand("explain", "Which kernel a problem gets, and why not the others");
   options->problem.add_to(*command);
   options->problem.add_epilogue_to(*command);
-  command->add_option("--target", options->target,
-                      "A target without a device here, such as sm_90a or gfx950");
+  CLI::Option* device =
+      command->add_option("--device", options->device, "Device: cpu, cuda:0")->default_val("cpu");
+  command->add_option("--target", options->target, "A target without a device here, such as sm_90a or gfx950")
+      ->excludes(device);
   options->runtime.add_to(*command);
   options->runtime.add_tuned_to(*command);
   options->json.add_to(*command);

@@ -44,6 +44,7 @@ Json json_of(const harness::GpuBenchResult& r) {
                {"median_us", r.timing.median_us},
                {"mad_us", r.timing.mad_us},
                {"host_us", r.host_us},
+               {"graph_us", r.graph_us},
                {"verified", r.verified},
                {"peers", Json::array()}};
   if (!r.problem.empty()) {
@@ -70,7 +71,7 @@ void add_rows(Table& table, const harness::GpuBenchResult& r) {
   std::vector<std::string> row = {r.c.name, std::to_string(r.c.m), std::to_string(r.c.n),
                                   std::to_string(r.c.k), r.c.scheme};
   if (!r.verified) {
-    row.insert(row.end(), {"-", "-", "-", "-", r.problem, "-"});
+    row.insert(row.end(), {"-", "-", "-", "-", "-", r.problem, "-"});
     table.add(std::move(row));
     return;
   }
@@ -83,9 +84,10 @@ void add_rows(Table& table, const harness::GpuBenchResult& r) {
         comma + (peer.problem.empty() ? fmt::format("{:.2f}", peer.timing.median_us / r.timing.median_us)
                                       : std::string("-"));
   }
-  row.insert(row.end(), {fmt::format("{:.2f}", r.timing.median_us), fmt::format("{:.1f}", tflops(r)),
-                         short_number(gbps(r)), fmt::format("{:.1f}", r.host_us), peers.empty() ? "-" : peers,
-                         ratios.empty() ? "-" : ratios});
+  row.insert(row.end(),
+             {fmt::format("{:.2f}", r.timing.median_us), fmt::format("{:.1f}", tflops(r)),
+              short_number(gbps(r)), fmt::format("{:.1f}", r.host_us), fmt::format("{:.2f}", r.graph_us),
+              peers.empty() ? "-" : peers, ratios.empty() ? "-" : ratios});
   table.add(std::move(row));
 }
 
@@ -100,8 +102,8 @@ std::string results_csv(const std::vector<harness::GpuBenchResult>& results) {
 }
 
 void print_results(const std::vector<harness::GpuBenchResult>& results) {
-  Table table(
-      {"shape", "m", "n", "k", "scheme", "median us", "TFLOP/s", "GB/s", "host us", "peer", "peer / ours"});
+  Table table({"shape", "m", "n", "k", "scheme", "median us", "TFLOP/s", "GB/s", "host us", "graph us",
+               "peer", "peer / ours"});
   for (const harness::GpuBenchResult& result : results) {
     add_rows(table, result);
   }

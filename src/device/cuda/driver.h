@@ -41,6 +41,7 @@ struct LaunchAttribute {  // CUlaunchAttribute
   } value = {};
 };
 inline constexpr int kClusterDimension = 4;
+inline constexpr int kProgrammaticSerialization = 6;
 static_assert(sizeof(LaunchAttribute) == 72);
 
 struct LaunchConfig {  // CUlaunchConfig

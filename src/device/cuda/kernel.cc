@@ -1,6 +1,7 @@
 #include "device/cuda/kernel.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "num/dtype.h"
@@ -31,28 +32,57 @@ bool aligned(const void* pointer, int64_t to) {
 
 enum class Swizzle : int { k128 = 3 };
 
-struct Box {
-  uint32_t columns, rows;
-};
-
-// A matrix of `rows` rows, contiguous along columns, as TMA sees it.
+// A matrix of `rows` rows, contiguous along columns, as TMA sees it, and the box that one load or store
+// moves.
 struct Matrix {
-  void* data;
-  int64_t rows, columns;
-  int64_t row_bytes;  // between rows
-  int64_t element;    // bytes
+  void* data = nullptr;
+  int64_t rows = 0, columns = 0;
+  int64_t row_bytes = 0;  // between rows
+  int64_t element = 0;    // bytes
+  uint32_t box_columns = 0, box_rows = 0;
+  int l2_promotion = 0;
+
+  bool operator==(const Matrix&) const = default;
 };
 
-Status encode(const Driver& d, const Matrix& m, const Box& box, int l2_promotion, TensorMap* map) {
+Status encode(const Driver& d, const Matrix& m, TensorMap* map) {
   const uint64_t dims[2] = {static_cast<uint64_t>(m.columns), static_cast<uint64_t>(m.rows)};
   const uint64_t strides[1] = {static_cast<uint64_t>(m.row_bytes)};
-  const uint32_t boxes[2] = {box.columns, box.rows};
+  const uint32_t boxes[2] = {m.box_columns, m.box_rows};
   const uint32_t ones[2] = {1, 1};
   const TensorType type = m.element == 2 ? TensorType::kUint16 : TensorType::kUint8;
   return check(d.tensor_map(map, static_cast<int>(type), 2, m.data, dims, strides, boxes, ones, 0,
-                            static_cast<int>(Swizzle::k128), l2_promotion, 0),
+                            static_cast<int>(Swizzle::k128), m.l2_promotion, 0),
                "describing a matrix to TMA", Code::kInternal);
 }
+
+// The latest maps of a thread. A map depends on nothing but the matrix, so none grows stale, and a model's
+// weights are described once.
+class MapCache {
+ public:
+  Status find(const Driver& d, const Matrix& m, TensorMap* map) {
+    const uint64_t mixed = (reinterpret_cast<uintptr_t>(m.data) >> 4) * 0x9e3779b97f4a7c15 +
+                           static_cast<uint64_t>(m.rows) * 31 + m.box_rows;
+    Slot& slot = slots_[(mixed * 0x9e3779b97f4a7c15) >> (64 - kBits)];
+    if (slot.matrix == m) {
+      *map = slot.map;
+      return ok_status();
+    }
+    SCALEGEMM_RETURN_IF_ERROR(encode(d, m, map));
+    slot = {m, *map};
+    return ok_status();
+  }
+
+ private:
+  static constexpr int kBits = 7;
+  struct Slot {
+    Matrix matrix;
+    TensorMap map;
+  };
+  std::array<Slot, size_t{1} << kBits> slots_;
+};
+
+thread_local MapCache map_cache;
 
 // A single row may have any stride, TMA wants a legal one.
 int64_t tma_row_bytes(int64_t rows, int64_t columns, int64_t stride, int64_t element) {
@@ -79,6 +109,25 @@ Status check_operand(const char* name, const SgOperand& o, int64_t rows, int64_t
 }
 
 constexpr int64_t kMostScaleBytes = int64_t{1} << 32;
+
+// Element i of a batch as a GEMM of its own.
+SgGemm batch_element(const SgGemm& gemm, int64_t i) {
+  SgGemm g = gemm;
+  g.batch = 1;
+  const auto advance = [i](const void* data, int64_t stride, int32_t dtype) -> const void* {
+    return data == nullptr ? nullptr
+                           : static_cast<const std::byte*>(data) + i * stride * element_bytes(dtype);
+  };
+  for (SgOperand* o : {&g.a, &g.b}) {
+    o->data = advance(o->data, o->stride_batch, o->dtype);
+    o->scale.data = advance(o->scale.data, o->scale.stride_batch, o->scale.dtype);
+  }
+  g.scale_bytes_a -= i * g.a.scale.stride_batch * element_bytes(g.a.scale.dtype);
+  g.scale_bytes_b -= i * g.b.scale.stride_batch * element_bytes(g.b.scale.dtype);
+  g.c = advance(g.c, g.c_stride_batch, g.c_dtype);
+  g.d = const_cast<void*>(advance(g.d, g.d_stride_batch, g.d_dtype));
+  return g;
+}
 
 // The scales of one operand as a TMA kernel was compiled for them.
 struct Grid {
@@ -197,14 +246,35 @@ Result<std::shared_ptr<const Kernel>> Kernel::load(std::shared_ptr<const LoadedM
   return std::shared_ptr<const Kernel>(std::move(kernel));
 }
 
+Status Kernel::check_addressable(const SgGemm& g, Part part) const {
+  if (info_.family == SG_CUDA_MMA) {
+    return ok_status();
+  }
+  switch (part) {
+    case Part::kA:
+      return check_operand("a", g.a, g.m, g.k);
+    case Part::kB:
+      return check_operand("b", g.b, g.n, g.k);
+    case Part::kScaleA:
+      return check_scale("scale_a", g.a.scale, grid_of(info_, g, true));
+    default:
+      return check_scale("scale_b", g.b.scale, grid_of(info_, g, false));
+  }
+}
+
 Status Kernel::check_addressable(const SgGemm& g) const {
   if (info_.family == SG_CUDA_MMA) {
     return ok_status();
   }
-  SCALEGEMM_RETURN_IF_ERROR(check_operand("a", g.a, g.m, g.k));
-  SCALEGEMM_RETURN_IF_ERROR(check_operand("b", g.b, g.n, g.k));
-  SCALEGEMM_RETURN_IF_ERROR(check_scale("scale_a", g.a.scale, grid_of(info_, g, true)));
-  SCALEGEMM_RETURN_IF_ERROR(check_scale("scale_b", g.b.scale, grid_of(info_, g, false)));
+  for (const Part part : kParts) {
+    SCALEGEMM_RETURN_IF_ERROR(check_addressable(g, part));
+  }
+  if (g.batch > 1) {
+    // If the second and the last can be addressed, so can those between: their pointers are sums of the same
+    // strides.
+    SCALEGEMM_RETURN_IF_ERROR(check_addressable(batch_element(g, 1)));
+    SCALEGEMM_RETURN_IF_ERROR(check_addressable(batch_element(g, g.batch - 1)));
+  }
   if (g.n > 1 && g.d_stride_n != 1) {
     return unsupported("d: this kernel needs contiguous columns (stride 1), has stride {}", g.d_stride_n);
   }
@@ -218,7 +288,10 @@ Status Kernel::launch(const SgGemm& gemm, void* stream) const {
   if (info_.family == SG_CUDA_MMA) {
     return launch_mma(gemm, s);
   }
-  return launch_tma(gemm, s);
+  for (int64_t i = 0; i < gemm.batch; ++i) {
+    SCALEGEMM_RETURN_IF_ERROR(launch_tma(batch_element(gemm, i), s));
+  }
+  return ok_status();
 }
 
 Status Kernel::launch_mma(const SgGemm& gemm, Stream stream) const {
@@ -241,18 +314,24 @@ Status Kernel::launch_tma(const SgGemm& g, Stream stream) const {
   const uint32_t box_k = static_cast<uint32_t>(kStepBytes / element);
   constexpr int kPromote256 = 3;  // L2 sectors of 256 bytes: operands are read whole
   TensorMap map_a, map_b, map_d{};
-  const auto operand = [&](const SgOperand& o, int64_t rows) {
-    return Matrix{const_cast<void*>(o.data), rows, g.k, tma_row_bytes(rows, g.k, o.stride_r, element),
-                  element};
+  const auto operand = [&](const SgOperand& o, int64_t rows, uint32_t box) {
+    return Matrix{const_cast<void*>(o.data),
+                  rows,
+                  g.k,
+                  tma_row_bytes(rows, g.k, o.stride_r, element),
+                  element,
+                  box_k,
+                  box,
+                  kPromote256};
   };
-  SCALEGEMM_RETURN_IF_ERROR(encode(d, operand(g.a, g.m), {box_k, info_.box_m}, kPromote256, &map_a));
-  SCALEGEMM_RETURN_IF_ERROR(encode(d, operand(g.b, g.n), {box_k, info_.box_n}, kPromote256, &map_b));
+  SCALEGEMM_RETURN_IF_ERROR(map_cache.find(d, operand(g.a, g.m, info_.box_m), &map_a));
+  SCALEGEMM_RETURN_IF_ERROR(map_cache.find(d, operand(g.b, g.n, info_.box_n), &map_b));
 
   const int64_t row_bytes = tma_row_bytes(g.m, g.n, g.d_stride_m, out);
   const bool vectors = row_bytes % kTmaAlign == 0 && aligned(g.d, kTmaAlign);
   if (vectors && out == 2) {
     SCALEGEMM_RETURN_IF_ERROR(
-        encode(d, {g.d, g.m, g.n, row_bytes, out}, {kStoreColumns, kStoreRows}, 0, &map_d));
+        map_cache.find(d, {g.d, g.m, g.n, row_bytes, out, kStoreColumns, kStoreRows, 0}, &map_d));
   }
   SgTmaGemm p{};
   p.m = static_cast<uint32_t>(g.m);
@@ -268,8 +347,10 @@ Status Kernel::launch_tma(const SgGemm& g, Stream stream) const {
   p.epilogue = tma_epilogue(g);
 
   LaunchConfig config;
-  LaunchAttribute attribute;
-  attribute.id = kClusterDimension;
+  LaunchAttribute attributes[2];
+  attributes[0].id = kProgrammaticSerialization;  // the kernel waits for earlier ones by itself
+  attributes[0].value.programmatic_serialization = 1;
+  attributes[1].id = kClusterDimension;
   unsigned cluster = info_.cluster_m * info_.cluster_n;
   if (info_.family == SG_CUDA_TMA) {
     const unsigned units = ceil_div(ceil_div(g.m, info_.tile_m), info_.cluster_m) *
@@ -282,12 +363,12 @@ Status Kernel::launch_tma(const SgGemm& g, Stream stream) const {
     config.grid_x = cluster * (swap ? ceil_div(g.n, info_.tile_n) : ceil_div(g.m, info_.tile_m));
     config.grid_y = swap ? ceil_div(g.m, info_.tile_m) : ceil_div(g.n, info_.tile_n);
   }
-  attribute.value.cluster = {cluster, 1, 1};
+  attributes[1].value.cluster = {cluster, 1, 1};
   config.block_x = info_.threads;
   config.shared_bytes = info_.shared_bytes;
   config.stream = stream;
-  config.attributes = &attribute;
-  config.attribute_count = cluster > 1 ? 1 : 0;
+  config.attributes = attributes;
+  config.attribute_count = cluster > 1 ? 2 : 1;
   void* parameters[] = {&map_a, &map_b, &map_d, &p};
   return check(d.launch(&config, function_, parameters, nullptr), "launching a kernel");
 }

@@ -9,6 +9,7 @@
 #include "common/gemm.h"
 #include "cuda/abi.h"
 #include "device/cuda/module.h"
+#include "device/cuda/relayout.h"
 
 namespace scalegemm::device::cuda {
 
@@ -31,6 +32,8 @@ class Kernel {
   // Why the TMA families cannot address the GEMM, with the argument, what was needed and what was given; ok
   // for the others. Looks at strides and, where they are set, pointers.
   Status check_addressable(const SgGemm& gemm) const;
+  // The same for one part alone.
+  Status check_addressable(const SgGemm& gemm, Part part) const;
 
  private:
   explicit Kernel(std::shared_ptr<const LoadedModule> module) : module_(std::move(module)) {}
