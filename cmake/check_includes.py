@@ -34,7 +34,7 @@ ROOMS = {
     "include": [],
     "kernels": [],
     # Makes the library's own kernels while the library is built, so it works from the rooms.
-    "tools/build_builtin": ["base", "num", "spec", "arch", "layout", "gen", "toolchain", "store"],
+    "tools/build_builtin": ["base", "num", "spec", "arch", "layout", "gen", "toolchain", "store", "dispatch"],
     "tools": [],
     "bench": ["base", "num", "spec", "layout", "ref", "device"],
 }

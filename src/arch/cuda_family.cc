@@ -57,6 +57,7 @@ constexpr TmaTile kTmaTiles[] = {
     {kCoop, kPromoted, 192, 128, 3, 4},    {kCoop, kPromoted, 128, 176, 2, 5},
     {kCarried, kPromoted, 128, 128, 2, 6}, {kCarried, kPromoted, 128, 64, 2, 8},
     {kCarried, kPromoted, 64, 128, 1, 8},  {kCarried, kPromoted, 64, 64, 1, 11},
+    {kCoop, kPromoted, 256, 128, 2, 4, 2}, {kCarried, kPromoted, 128, 128, 2, 6, 2},
 };
 
 // Few rows on one side: a tile of 64 or 128 rows of the long side by `y` of the short one, K split over a

@@ -11,8 +11,8 @@
 namespace scalegemm::dispatch {
 namespace {
 
-constexpr std::string_view kHeader = "target,device,problem,m_bucket,n,k,kernel,us";
-constexpr size_t kColumns = 8;
+constexpr std::string_view kHeader = "target,device,problem,m_bucket,n,k,kernel,us,mad_us";
+constexpr size_t kColumns = 9;
 constexpr int64_t kLargestBucket = 8192;
 constexpr std::string_view kEveryDevice = "*";
 
@@ -55,7 +55,7 @@ bool read(std::string_view text, T& value) {
 Result<TunedRow> parse_row(std::string_view line, int number) {
   std::array<std::string_view, kColumns> f;
   if (!split(line, f)) {
-    return corrupt(number, "8 fields", line);
+    return corrupt(number, "9 fields", line);
   }
   TunedRow row;
   const Result<spec::Target> target = spec::parse_target(f[0]);
@@ -77,6 +77,9 @@ Result<TunedRow> parse_row(std::string_view line, int number) {
   }
   if (!read(f[7], row.us) || !(row.us >= 0) || std::isinf(row.us)) {
     return corrupt(number, "a time in us", f[7]);
+  }
+  if (!f[8].empty() && (!read(f[8], row.mad_us) || !(row.mad_us >= 0) || std::isinf(row.mad_us))) {
+    return corrupt(number, "a deviation in us, or nothing", f[8]);
   }
   return row;
 }
@@ -185,8 +188,8 @@ std::string TunedTable::to_csv() const {
   std::string csv(kHeader);
   csv += '\n';
   for (const TunedRow& r : rows_) {
-    csv += fmt::format("{},{},{},{},{},{},{},{}\n", spec::target_name(r.target), device_key(r.device),
-                       r.problem, r.m_bucket, r.n, r.k, r.kernel, r.us);
+    csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", spec::target_name(r.target), device_key(r.device),
+                       r.problem, r.m_bucket, r.n, r.k, r.kernel, r.us, r.mad_us);
   }
   return csv;
 }

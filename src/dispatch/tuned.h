@@ -2,14 +2,15 @@
 //
 // CSV with this first line (blank lines and lines that begin with '#' are skipped):
 //
-//   target,device,problem,m_bucket,n,k,kernel,us
-//   avx512,AMD EPYC 9R14,e2m1*e8m0[1x32] x e2m1*e8m0[1x32] -> f32 rcr k4x16,128,4096,4096,gemm_...,1234.5
+//   target,device,problem,m_bucket,n,k,kernel,us,mad_us
+//   avx512,AMD EPYC 9R14,e2m1*e8m0[1x32] x e2m1*e8m0[1x32] -> f32 rcr k4x16,128,4096,4096,gemm_...,1234.5,3.1
 //
 //   target    the best target that was allowed when it was measured (an ISA cap is another key)
 //   device    its name with commas removed, or * for every device
 //   problem   spec::signature
 //   m_bucket  the least power of two that is at least M, at most 8192
-//   kernel    a kernel name; us: its measured time, for people
+//   kernel    a kernel name; us, mad_us: its measured median time and the median absolute deviation
+//             (or nothing), for people
 //
 // A name that no longer means a kernel is a warning and its row is left out, or an error when strict: a table
 // that outlives a kernel must not stop a program.
@@ -37,6 +38,7 @@ struct TunedRow {
   int64_t k = 0;
   std::string kernel;
   double us = 0;
+  double mad_us = 0;
 
   bool operator==(const TunedRow&) const = default;
 };

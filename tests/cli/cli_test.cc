@@ -89,8 +89,8 @@ TEST_F(CliTest, AFullStandardOutputIsSaid) {
 
 TEST_F(CliTest, TunedTable) {
   const std::string size = " --m 16 --n 64 --k 64 --scheme mxfp4 --threads 1";
-  const std::string header = "target,device,problem,m_bucket,n,k,kernel,us\n";
-  write_file(path("unknown.csv"), header + "x86-64-v3,*,any,16,64,64,gemm_nothing,3\n");
+  const std::string header = "target,device,problem,m_bucket,n,k,kernel,us,mad_us\n";
+  write_file(path("unknown.csv"), header + "x86-64-v3,*,any,16,64,64,gemm_nothing,3,\n");
   for (const char* command : {"run", "explain", "verify", "bench --budget 0.01"}) {
     const Output output = run(command + size + " --tuned unknown.csv");
     EXPECT_EQ(output.exit_code, 0) << command << output.err;
@@ -106,7 +106,7 @@ TEST_F(CliTest, TunedTable) {
   const std::string other = json["candidates"][1]["kernel"];
   const std::string target = run_json("info")["devices"][0]["target"];
   write_file(path("tuned.csv"), header + target + ",*," + json["problem"]["signature"].get<std::string>() +
-                                    ",16,64,64," + other + ",1\n");
+                                    ",16,64,64," + other + ",1,\n");
   EXPECT_EQ(run_json("run" + size + " --tuned tuned.csv --strict")["kernel"], other);
 }
 

@@ -13,7 +13,7 @@ namespace {
 using spec::Target;
 
 constexpr const char* kKernel = "gemm_any_any-e2m1-any_any_i8dot_default_dynamic_14x16x8_1x1x1_1x16x4_avx512";
-constexpr const char* kHeader = "target,device,problem,m_bucket,n,k,kernel,us\n";
+constexpr const char* kHeader = "target,device,problem,m_bucket,n,k,kernel,us,mad_us\n";
 
 spec::Problem problem(int64_t m) {
   spec::Problem p;
@@ -23,7 +23,7 @@ spec::Problem problem(int64_t m) {
 }
 
 std::string row(const std::string& kernel = kKernel) {
-  return "avx512,AMD EPYC," + signature(problem(1)) + ",16,64,128," + kernel + ",12.5\n";
+  return "avx512,AMD EPYC," + signature(problem(1)) + ",16,64,128," + kernel + ",12.5,\n";
 }
 
 TEST(TunedTable, RoundTripsThroughCsv) {
@@ -31,7 +31,7 @@ TEST(TunedTable, RoundTripsThroughCsv) {
   for (int i = 0; i < 50; ++i) {
     table.add({i % 2 == 0 ? Target::kAvx512 : Target::kX86V3,
                i % 3 == 0 ? "*" : "CPU " + std::to_string(i % 5), signature(problem(1)),
-               int64_t{1} << (i % 14), 64 + i, 128, kKernel, 0.1 * i});
+               int64_t{1} << (i % 14), 64 + i, 128, kKernel, 0.1 * i, 0.01 * i});
   }
   const Result<TunedTable> read = TunedTable::parse(table.to_csv(), Strictness::kStrict);
   ASSERT_TRUE(read.ok()) << read.status().message();
@@ -93,18 +93,19 @@ TEST(TunedTable, RefusesWhatIsNoTable) {
       {"", "tuned table, line 1: needed the header"},
       {"# only a comment\n", "needed the header"},
       {"a,b\n", "tuned table, line 1: needed the header"},
-      {std::string(kHeader) + "a,b\n", "line 2: needed 8 fields; given \"a,b\""},
-      {std::string(kHeader) + ",,,,,,,,\n", "line 2: needed 8 fields"},
-      {std::string(kHeader) + ",,,,,,,\n", "line 2: needed a target"},
-      {std::string(kHeader) + "sm_75,d,p,16,1,1,k,1\n", "line 2: needed a target (x86-64-v3"},
-      {std::string(kHeader) + "avx512,d,p,17,1,1,k,1\n", "needed an m_bucket (a power of two up to 8192)"},
-      {std::string(kHeader) + "avx512,d,p,16384,1,1,k,1\n", "needed an m_bucket"},
-      {std::string(kHeader) + "avx512,d,p,-1,1,1,k,1\n", "needed an m_bucket"},
-      {std::string(kHeader) + "avx512,d,p,16,0,1,k,1\n", "needed a positive n; given \"0\""},
-      {std::string(kHeader) + "avx512,d,p,16,1,99999999999999999999,k,1\n", "needed a positive k"},
-      {std::string(kHeader) + "avx512,d,p,16,1,1,k,nan\n", "needed a time in us; given \"nan\""},
-      {std::string(kHeader) + "avx512,d,p,16,1,1,k,-1\n", "needed a time in us"},
-      {std::string(kHeader) + "avx512,d,p,16,1,1,k,inf\n", "needed a time in us"},
+      {std::string(kHeader) + "a,b\n", "line 2: needed 9 fields; given \"a,b\""},
+      {std::string(kHeader) + ",,,,,,,,,\n", "line 2: needed 9 fields"},
+      {std::string(kHeader) + ",,,,,,,,\n", "line 2: needed a target"},
+      {std::string(kHeader) + "sm_75,d,p,16,1,1,k,1,\n", "line 2: needed a target (x86-64-v3"},
+      {std::string(kHeader) + "avx512,d,p,17,1,1,k,1,\n", "needed an m_bucket (a power of two up to 8192)"},
+      {std::string(kHeader) + "avx512,d,p,16384,1,1,k,1,\n", "needed an m_bucket"},
+      {std::string(kHeader) + "avx512,d,p,-1,1,1,k,1,\n", "needed an m_bucket"},
+      {std::string(kHeader) + "avx512,d,p,16,0,1,k,1,\n", "needed a positive n; given \"0\""},
+      {std::string(kHeader) + "avx512,d,p,16,1,99999999999999999999,k,1,\n", "needed a positive k"},
+      {std::string(kHeader) + "avx512,d,p,16,1,1,k,nan,\n", "needed a time in us; given \"nan\""},
+      {std::string(kHeader) + "avx512,d,p,16,1,1,k,-1,\n", "needed a time in us"},
+      {std::string(kHeader) + "avx512,d,p,16,1,1,k,inf,\n", "needed a time in us"},
+      {std::string(kHeader) + "avx512,d,p,16,1,1,k,1,-1\n", "needed a deviation in us"},
   };
   for (const auto& c : cases) {
     const auto table = TunedTable::parse(c.csv, Strictness::kLenient);
