@@ -15,6 +15,7 @@
 #include "device/cpu/probe.h"
 #include "device/cuda/device.h"
 #include "dispatch/dispatch.h"
+#include "gen/cuda_units.h"
 #include "runtime/explain_json.h"
 #include "runtime/kernel_loader.h"
 #include "runtime/rates_file.h"
@@ -402,6 +403,30 @@ Result<std::unique_ptr<PackedMatrix>> Runtime::pack(const spec::Problem& problem
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const spec::Problem resolved, impl_->resolve(problem, options));
   return PackedMatrix::pack(resolved, weights, *impl_->pool);
+}
+
+Result<std::unique_ptr<Quantizer>> Runtime::quantizer(const QuantizerDesc& desc, const PlanOptions& options) {
+  SCALEGEMM_RETURN_IF_ERROR(check_quantizer(desc));
+  if (!options.kernel.empty()) {
+    return invalid_argument("options.kernel: must be null, as a quantizer has no choice of kernel, got {}",
+                            options.kernel);
+  }
+  if (options.device == kCpu) {
+    return std::make_unique<Quantizer>(desc, nullptr);
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const auto device, impl_->gpu(options.device));
+  const gen::QuantizerConfig config = {.source = desc.source,
+                                       .codes = desc.operand.type,
+                                       .scale = desc.operand.scale->type,
+                                       .group = desc.operand.scale->block_k};
+  const auto unit = gen::quantizer_unit(config);
+  if (!unit.ok()) {
+    return unit.status().with_context("desc.operand");
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(auto module, impl_->loader->load_module(*unit, device));
+  SCALEGEMM_ASSIGN_OR_RETURN(
+      auto code, device::cuda::Quantizer::load(std::move(module), gen::quantizer_entries(config, *unit)));
+  return std::make_unique<Quantizer>(desc, std::move(code));
 }
 
 Result<std::vector<KernelInfo>> Runtime::kernels(std::string_view filter) {
