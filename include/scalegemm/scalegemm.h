@@ -14,6 +14,8 @@
  *   scalegemm_runtime_create -> scalegemm_problem_init -> scalegemm_pack (weights, once)
  *     -> scalegemm_plan_create -> scalegemm_run (often, from any thread) -> ..._destroy
  *
+ * Activations in f32, f16 or bf16 become codes and scales by a quantizer, made once like a plan.
+ *
  * Rules that hold everywhere:
  *   - A function that can fail returns a scalegemm_status; scalegemm_last_error() then says which argument
  *     was wrong, what was needed and what was given. No input aborts the process.
@@ -390,6 +392,43 @@ SCALEGEMM_API scalegemm_status scalegemm_dequantize(const scalegemm_operand_desc
                                                     const scalegemm_tensor* scales,
                                                     const scalegemm_tensor* zeros, const float* global,
                                                     const scalegemm_tensor* dst);
+
+/* What a quantizer does, on any device with the same bits as scalegemm_quantize. Operands: scales of single
+ * rows (block_rows 1), no zero points, no global factor. On a GPU: e4m3, e5m2, e2m1 and int8 codes with f32
+ * or e8m0 scales and block_k 16, 32, 64, 128, 256 or 0 (all of K); on the CPU any type and block. Scales of
+ * more rows, and the global factor, are known only after all rows were read: scalegemm_quantize makes those.
+ */
+typedef struct scalegemm_quantizer_desc {
+  uint64_t struct_size;
+  scalegemm_operand_desc operand; /* the layout plays no part */
+  int32_t source_dtype;           /* f32, f16, bf16 */
+  int32_t scale_rounding;         /* scalegemm_scale_rounding */
+} scalegemm_quantizer_desc;
+
+/* An immutable, thread-safe quantiser of activations; it may outlive its runtime. Of the options, which may
+ * be NULL, the device counts; kernel must be NULL. Its code is compiled when it is not cached. */
+typedef struct scalegemm_quantizer scalegemm_quantizer;
+SCALEGEMM_API scalegemm_status scalegemm_quantizer_create(scalegemm_runtime* runtime,
+                                                          const scalegemm_quantizer_desc* desc,
+                                                          const scalegemm_plan_options* options,
+                                                          scalegemm_quantizer** quantizer);
+SCALEGEMM_API void scalegemm_quantizer_destroy(scalegemm_quantizer* quantizer);
+
+/* Matrices (batch 1) of rows x K source values and codes, both contiguous along K with any row stride, and a
+ * scale grid as in scalegemm_scale_desc with any strides: what scalegemm_run is given as a and scale_a can be
+ * written in place, also the lines that GPU kernels like best (f32 1 x k scales contiguous along rows, each
+ * column of the grid padded to 4; docs/hopper.md). Rows at multiples of 16 bytes are fastest. */
+typedef struct scalegemm_quantizer_args {
+  uint64_t struct_size;
+  scalegemm_tensor src, codes, scales;
+  void* stream; /* as in scalegemm_run_args */
+} scalegemm_quantizer_args;
+
+/* Quantises: on the CPU, on this thread, codes and scales are complete on return; on a GPU all pointers are
+ * device memory and the work is enqueued on the stream, also while that is captured into a graph; nothing is
+ * allocated and nothing waited for. Outputs must not overlap src or each other. Padding is left alone. */
+SCALEGEMM_API scalegemm_status scalegemm_quantizer_run(const scalegemm_quantizer* quantizer,
+                                                       const scalegemm_quantizer_args* args);
 
 /* ------------------------------------------------------------------------- kernels, dispatch, cache */
 

@@ -179,6 +179,31 @@ class Plan {
   detail::Owner<scalegemm_plan, scalegemm_plan_destroy> handle_;
 };
 
+// -------------------------------------------------------------------------------------- quantizers
+
+// Activations to codes and scales. run() may be called from many threads.
+class Quantizer {
+ public:
+  Quantizer(const Runtime& runtime, const scalegemm_quantizer_desc& desc,
+            const scalegemm_plan_options* options = nullptr) {
+    scalegemm_quantizer_desc sized = desc;
+    sized.struct_size = sizeof(sized);
+    scalegemm_quantizer* handle = nullptr;
+    check(scalegemm_quantizer_create(runtime.get(), &sized, options, &handle));
+    handle_.reset(handle);
+  }
+  scalegemm_quantizer* get() const { return handle_.get(); }
+
+  void run(const scalegemm_quantizer_args& args) const {
+    scalegemm_quantizer_args sized = args;
+    sized.struct_size = sizeof(sized);
+    check(scalegemm_quantizer_run(get(), &sized));
+  }
+
+ private:
+  detail::Owner<scalegemm_quantizer, scalegemm_quantizer_destroy> handle_;
+};
+
 // -------------------------------------------------------------------------------------- workspaces
 
 // Memory for scalegemm_run: 64-byte aligned, empty when bytes is 0. One a concurrent run.

@@ -10,9 +10,10 @@
 // A thread owns 16 neighbouring elements: 16-byte loads, one 16-byte store (e2m1: 8). Groups: group / 16
 // lanes share one and reduce by shuffles; lanes are dealt out over rows and groups, so all of a warp works at
 // any K. Rows: warps_per_row warps share one; a thread keeps its first 4 x 16 elements in registers and reads
-// those beyond (K > 16,384 with 8 warps) again, from L2. Budget: 2 to 4 bytes in, 1 out: 4 TB/s leave 20
-// lane-instructions an element at 132 SMs and 1.6 GHz. The division is 5 (division by s, see below; e8m0: 1),
-// conversion and the rest about 8. 32 bytes in flight a thread at 40 to 64 registers: 40 KB a multiprocessor.
+// those beyond (K > 16,384 with 8 warps) again, from L2. Budget: 2 to 4 bytes in, 1 out: 3.3 TB/s, 80 % of a
+// copy, leave 25 lane-instructions an element at 132 SMs and 1.6 GHz. sm_90a takes 17 (bf16 rows to e4m3), 20
+// (bf16 groups to e4m3) and 22 (bf16 groups of 32 to e2m1), 7 of them the division by an f32 scale. Groups: 32
+// bytes in flight a thread, 31 to 35 registers, 48 KB a multiprocessor; rows: 128 bytes, 55 to 58 (f32: 98).
 // Limits: rows * ceil(k / group) * (group / 16) < 2^32; group 16, 32, 64, 128 or 256; k even for e2m1.
 #pragma once
 #include "cuda/finish.cuh"
@@ -30,7 +31,7 @@ struct QuantizeConfig {
 };
 
 constexpr u32 kQuantizeThreads = 256;
-constexpr u32 kPerThread = 16;  // elements
+constexpr u32 kPerThread = SG_QUANTIZE_UNIT;  // elements
 
 // What the formulas need to know of a code type: its largest value, as a number and as (1 + fraction / 2^23)
 // 2^exponent, and the mantissa bits that the "even" mode rounds to (integers: their exponent).
@@ -69,37 +70,55 @@ SG_DEVICE u32 power_code(u32 amax, u32 rounding) {
 template <SgDType kCodes, bool kE8m0>
 struct GroupScale {
   u32 code;       // as stored
-  float s, r;     // the scale, its reciprocal rounded to nearest
+  float s, r;     // the scale times `near`, its reciprocal rounded to nearest
+  float near;     // a power of two that brings the scale away from the ends of f32
   bool poisoned;  // scale NaN, codes 0
-  bool plain;     // s is far from the ends of f32
 
   SG_DEVICE GroupScale(u32 amax, u32 rounding) {
     constexpr CodeType kType = code_type(kCodes);
-    poisoned = amax >= kInfinityBits, plain = true;
+    poisoned = amax >= kInfinityBits;
     if constexpr (kE8m0) {
       code = poisoned ? 255 : amax == 0 ? 127 : power_code<kCodes>(amax, rounding);
-      s = 0, r = __uint_as_float(code == 254 ? 0x400000u : (254 - code) << 23);  // 2^(127 - code)
+      near = 1, s = 0, r = __uint_as_float(code == 254 ? 0x400000u : (254 - code) << 23);  // 2^(127 - code)
     } else {
       const float quotient = __fdiv_rn(__uint_as_float(amax), kType.largest);
-      s = amax == 0 ? 1.0f : quotient == 0.0f ? __uint_as_float(1) : quotient;
-      code = poisoned ? kQuietNan : __float_as_uint(s);
-      plain = s > 0x1p-80f && s < 0x1p80f;
-      r = __frcp_rn(s);
+      const float scale = amax == 0 ? 1.0f : quotient == 0.0f ? __uint_as_float(1) : quotient;
+      code = poisoned ? kQuietNan : __float_as_uint(scale);
+      near = scale < 0x1p-80f ? 0x1p100f : scale > 0x1p80f ? 0x1p-60f : 1.0f;
+      s = __fmul_rn(scale, near), r = __frcp_rn(s);
     }
   }
   // x / s, correctly rounded. Powers of two: one exact multiplication. Else two steps from x * r, the first
-  // to within an ulp, the second, by Markstein's theorem, to the rounded quotient; remainders are exact for
-  // every x whose code is not 0. They lose the sign of a zero, which is put back.
+  // to within an ulp, the second, by Markstein's theorem, to the rounded quotient; remainders, and x * near,
+  // are exact for every x whose code is not 0. They lose the sign of a zero, which is put back.
   SG_DEVICE float divide(float x) const {
     if constexpr (kE8m0)
       return __fmul_rn(x, r);
-    if (!plain)
-      return __fdiv_rn(x, s);
-    const float q0 = __fmul_rn(x, r), q1 = __fmaf_rn(__fmaf_rn(-q0, s, x), r, q0);
-    const float q = __fmaf_rn(__fmaf_rn(-q1, s, x), r, q1);
+    const float y = __fmul_rn(x, near);
+    const float q0 = __fmul_rn(y, r), q1 = __fmaf_rn(__fmaf_rn(-q0, s, y), r, q0);
+    const float q = __fmaf_rn(__fmaf_rn(-q1, s, y), r, q1);
     return __uint_as_float((__float_as_uint(q) & 0x7fffffffu) | (__float_as_uint(x) & 0x80000000u));
   }
 };
+
+// What is not 16 aligned bytes, as calls: one copy of the code serves every unit.
+// `bytes` of elements of kBytes each, at most 16; the rest of the words is 0.
+template <u32 kBytes>
+__device__ __noinline__ U32x4 load_some(const u8* p, u32 bytes) {
+  u32 words[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (u32 i = 0; i < 16; i += kBytes)
+    if (i < bytes)
+      words[i / 4] |= load_code(p + i, kBytes) << (i % 4 * 8);
+  return {words[0], words[1], words[2], words[3]};
+}
+inline __device__ __noinline__ void store_some(u8* to, U32x4 v, u32 bytes) {
+  const u32 words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+  for (u32 i = 0; i < 16; ++i)
+    if (i < bytes)
+      to[i] = static_cast<u8>(words[i / 4] >> (i % 4 * 8));
+}
 
 // 16 elements of a row, of which `count` exist (the others are 0), as they are in memory.
 template <SgDType kSource>
@@ -108,20 +127,14 @@ struct SourceUnit {
   u32 words[kWords];
 
   SG_DEVICE void load(const u8* p, u32 count, bool aligned) {
+    const bool whole = aligned && count == kPerThread;
+    const u32 bytes = count * kBytes;
 #pragma unroll
-    for (u32 i = 0; i < kWords; ++i)
-      words[i] = 0;
-    if (aligned && count == kPerThread) {
-#pragma unroll
-      for (u32 i = 0; i < kWords; i += 4) {
-        const U32x4 v = reinterpret_cast<const U32x4*>(p)[i / 4];
-        words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
-      }
-    } else {
-#pragma unroll
-      for (u32 i = 0; i < kPerThread; ++i)
-        if (i < count)
-          words[i * kBytes / 4] |= load_code(p + i * kBytes, kBytes) << (i * kBytes % 4 * 8);
+    for (u32 i = 0; i < kWords; i += 4) {
+      const U32x4 v = whole           ? reinterpret_cast<const U32x4*>(p)[i / 4]
+                      : bytes > 4 * i ? load_some<kBytes>(p + 4 * i, bytes - 4 * i)
+                                      : U32x4{0, 0, 0, 0};
+      words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
     }
   }
   SG_DEVICE float value(u32 i) const {
@@ -136,6 +149,16 @@ struct SourceUnit {
   }
 };
 
+// Codes of e2m1 count halves up to 2, ones from 2 to 4, twos from 4 on. The f32 adder rounds to each count, ties
+// to even, behind a constant whose last place is the step; the count that holds is the least. x is below 2^22.
+SG_DEVICE u32 encode_e2m1(float x) {
+  const float a = fabsf(x);
+  const u32 halves = __float_as_uint(__fadd_rn(a, 0x1p22f)) - 0x4a800000u;
+  const u32 ones = __float_as_uint(__fadd_rn(a, 0x1p23f + 2)) - 0x4b000000u;  // code 4 is 2
+  const u32 twos = __float_as_uint(__fadd_rn(a, 0x1p24f + 8)) - 0x4b800000u;  // code 6 is 4
+  return min_of(min_of(halves, ones), min_of(twos, 7)) | (__float_as_uint(x) >> 28 & 8);
+}
+
 // Four numbers to codes: a word (e2m1: its low half).
 template <SgDType kCodes>
 SG_DEVICE u32 encode_four(const float (&q)[4]) {
@@ -145,11 +168,11 @@ SG_DEVICE u32 encode_four(const float (&q)[4]) {
 #pragma unroll
   for (u32 i = 0; i < 4; ++i) {
     if constexpr (kCodes == SG_INT8) {
-      const i32 v = __float2int_rn(q[i] < -127.0f ? -127.0f : q[i] > 127.0f ? 127.0f : q[i]);
-      word |= (static_cast<u32>(v) & 0xff) << (8 * i);
+      // Adding 1.5 * 2^23 leaves the rounded integer in the low bits.
+      const float clamped = q[i] < -127.0f ? -127.0f : q[i] > 127.0f ? 127.0f : q[i];
+      word |= (__float_as_uint(__fadd_rn(clamped, 0x1.8p23f)) & 0xff) << (8 * i);
     } else if constexpr (kCodes == SG_E2M1) {
-      const u32 code = encode_float8<1, 1, false>(q[i], 6.0f);
-      word |= ((code & 7) | (code >> 4 & 8)) << (4 * i);
+      word |= encode_e2m1(q[i]) << (4 * i);
     }
   }
   return word;
@@ -165,21 +188,19 @@ SG_DEVICE void store_codes(u8* to, const SourceUnit<kSource>& unit, u32 count,
     float q[4];
 #pragma unroll
     for (u32 j = 0; j < 4; ++j)
-      q[j] = scale.poisoned ? 0.0f : scale.divide(unit.value(i + j));
+      q[j] = scale.divide(unit.value(i + j));
     words[i * kBits / 32] |= encode_four<kCodes>(q) << (i * kBits % 32);
   }
-  const u32 bytes = count * kBits / 8;
-  if (count == kPerThread && reinterpret_cast<u64>(to) % (4 * kWords) == 0) {
-    if constexpr (kWords == 4)
-      store_global_16(to, {words[0], words[1], words[2], words[3]});
-    else
-      *reinterpret_cast<u64*>(to) = words[0] | static_cast<u64>(words[1]) << 32;
-    return;
-  }
 #pragma unroll
-  for (u32 i = 0; i < 4 * kWords; ++i)
-    if (i < bytes)
-      to[i] = static_cast<u8>(words[i / 4] >> (i % 4 * 8));
+  for (u32 i = 0; i < kWords; ++i)
+    words[i] = scale.poisoned ? 0 : words[i];
+  const U32x4 v = {words[0], words[1], words[2], words[3]};
+  if (count != kPerThread || reinterpret_cast<u64>(to) % (4 * kWords) != 0)
+    store_some(to, v, count * kBits / 8);
+  else if constexpr (kWords == 4)
+    store_global_16(to, v);
+  else
+    *reinterpret_cast<u64*>(to) = words[0] | static_cast<u64>(words[1]) << 32;
 }
 
 template <bool kE8m0>
@@ -235,7 +256,7 @@ SG_DEVICE void quantize_groups(const SgQuantize& p) {
 
 template <QuantizeConfig c>
 SG_DEVICE void quantize_rows(const SgQuantize& p) {
-  constexpr u32 kThreads = c.warps_per_row * kWarp, kHeld = 4;
+  constexpr u32 kThreads = c.warps_per_row * kWarp, kHeld = SG_QUANTIZE_HELD / kPerThread;
   const QuantizeRows<c> rows(p);
   const u32 row = blockIdx.x * c.rows_per_cta() + threadIdx.x / kThreads, thread = threadIdx.x % kThreads;
   const u32 units = row < p.rows ? ceil_div(p.k, kPerThread) : 0;

@@ -10,6 +10,8 @@
 #include "common/gemm.h"
 
 #define SG_QUANTIZE_ABI_VERSION 1
+#define SG_QUANTIZE_UNIT 16  // elements that a thread loads and stores at once
+#define SG_QUANTIZE_HELD 64  // elements of a row that a thread keeps in registers, where group is 0
 
 typedef struct SgQuantizeInfo {
   uint32_t abi_version;

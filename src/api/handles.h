@@ -9,6 +9,7 @@
 #include "checkpoint/safetensors.h"
 #include "runtime/packed.h"
 #include "runtime/plan.h"
+#include "runtime/quantizer.h"
 #include "runtime/runtime.h"
 
 struct scalegemm_runtime {
@@ -17,6 +18,10 @@ struct scalegemm_runtime {
 
 struct scalegemm_plan {
   std::unique_ptr<scalegemm::runtime::Plan> impl;
+};
+
+struct scalegemm_quantizer {
+  std::unique_ptr<scalegemm::runtime::Quantizer> impl;
 };
 
 struct scalegemm_packed {

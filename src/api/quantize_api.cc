@@ -1,8 +1,9 @@
-// Quantise and dequantise.
+// Quantise and dequantise, at once and as objects.
 #include <string_view>
 
 #include "api/convert.h"
 #include "api/error.h"
+#include "api/handles.h"
 #include "quant/dequantize.h"
 #include "quant/quantize.h"
 #include "runtime/tensor.h"
@@ -99,17 +100,20 @@ Status check_global(const spec::OperandSpec& operand, const float* global) {
   return ok_status();
 }
 
+Result<quant::ScaleRounding> to_rounding(int32_t value, std::string_view name) {
+  if (value < SCALEGEMM_SCALE_FLOOR || value > SCALEGEMM_SCALE_CEIL) {
+    return invalid_argument("{}: must be 0 (floor), 1 (even) or 2 (ceil), got {}", name, value);
+  }
+  return static_cast<quant::ScaleRounding>(value);
+}
+
 Result<quant::QuantizeOptions> read_options(const scalegemm_quantize_options* options) {
   quant::QuantizeOptions out;
   if (options != nullptr) {
     scalegemm_quantize_options c;
     SCALEGEMM_RETURN_IF_ERROR(read_struct(options, "options", &c));
-    if (c.scale_rounding < SCALEGEMM_SCALE_FLOOR || c.scale_rounding > SCALEGEMM_SCALE_CEIL) {
-      return invalid_argument("options.scale_rounding: must be 0 (floor), 1 (even) or 2 (ceil), got {}",
-                              c.scale_rounding);
-    }
+    SCALEGEMM_ASSIGN_OR_RETURN(out.scale_rounding, to_rounding(c.scale_rounding, "options.scale_rounding"));
     SCALEGEMM_RETURN_IF_ERROR(check_reserved(c.reserved, "options.reserved"));
-    out.scale_rounding = static_cast<quant::ScaleRounding>(c.scale_rounding);
   }
   return out;
 }
@@ -159,5 +163,44 @@ scalegemm_status scalegemm_dequantize(const scalegemm_operand_desc* operand, con
          .global = global},
         quant::Destination<float>{
             .data = static_cast<float*>(out.data), .stride_r = out.stride[1], .stride_k = out.stride[2]});
+  });
+}
+
+scalegemm_status scalegemm_quantizer_create(scalegemm_runtime* rt, const scalegemm_quantizer_desc* desc,
+                                            const scalegemm_plan_options* options,
+                                            scalegemm_quantizer** quantizer) {
+  return guarded([&]() -> Status {
+    SCALEGEMM_RETURN_IF_ERROR(require(quantizer, "quantizer"));
+    *quantizer = nullptr;
+    SCALEGEMM_RETURN_IF_ERROR(require(rt, "runtime"));
+    scalegemm_quantizer_desc c;
+    SCALEGEMM_RETURN_IF_ERROR(read_struct(desc, "desc", &c));
+    runtime::QuantizerDesc d;
+    SCALEGEMM_ASSIGN_OR_RETURN(d.operand, to_operand(c.operand, "desc.operand"));
+    SCALEGEMM_ASSIGN_OR_RETURN(d.source, to_dtype(c.source_dtype, "desc.source_dtype"));
+    SCALEGEMM_ASSIGN_OR_RETURN(d.rounding, to_rounding(c.scale_rounding, "desc.scale_rounding"));
+    SCALEGEMM_ASSIGN_OR_RETURN(const runtime::PlanOptions o, to_plan_options(options));
+    SCALEGEMM_ASSIGN_OR_RETURN(auto impl, rt->impl->quantizer(d, o));
+    *quantizer = new scalegemm_quantizer{std::move(impl)};
+    return ok_status();
+  });
+}
+
+void scalegemm_quantizer_destroy(scalegemm_quantizer* quantizer) {
+  delete quantizer;
+}
+
+scalegemm_status scalegemm_quantizer_run(const scalegemm_quantizer* quantizer,
+                                         const scalegemm_quantizer_args* args) {
+  return guarded([&]() -> Status {
+    SCALEGEMM_RETURN_IF_ERROR(require(quantizer, "quantizer"));
+    scalegemm_quantizer_args c;
+    SCALEGEMM_RETURN_IF_ERROR(read_struct(args, "args", &c));
+    runtime::QuantizerArgs run;
+    SCALEGEMM_ASSIGN_OR_RETURN(run.source, to_tensor(c.src, "src"));
+    SCALEGEMM_ASSIGN_OR_RETURN(run.codes, to_tensor(c.codes, "codes"));
+    SCALEGEMM_ASSIGN_OR_RETURN(run.scales, to_tensor(c.scales, "scales"));
+    run.stream = c.stream;
+    return quantizer->impl->run(run);
   });
 }

@@ -41,15 +41,6 @@ constexpr std::array<CpuTemplate, 3> kCpuTemplates = {{
      "scalegemm_kernel::kPairTileRows == {m} && scalegemm_kernel::kPairTileColumns == {n}"},
 }};
 
-// "e4m3_fnuz" -> "SG_E4M3_FNUZ", the enumerator of kernels/cpu/abi.h.
-std::string abi_enumerator(num::DType type) {
-  std::string text = "SG_";
-  for (const char c : num::name(type)) {
-    text += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  }
-  return text;
-}
-
 std::string fill_in(std::string_view pattern, const KernelSpec& spec) {
   return fmt::format(fmt::runtime(pattern), fmt::arg("b", abi_enumerator(*spec.b)),
                      fmt::arg("m", spec.tile.m), fmt::arg("n", spec.tile.n), fmt::arg("k", spec.tile.k));
@@ -197,6 +188,14 @@ base::Hash128 hash_source(const KernelSource& source) {
 }
 
 }  // namespace
+
+std::string abi_enumerator(num::DType type) {
+  std::string text = "SG_";
+  for (const char c : num::name(type)) {
+    text += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  return text;
+}
 
 Result<std::vector<SourceFile>> included_files(std::string_view text, std::span<const SourceFile> files) {
   std::map<std::string_view, const SourceFile*> found;

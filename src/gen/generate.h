@@ -30,6 +30,9 @@ struct KernelSource {
 // not embedded.
 Result<KernelSource> make_unit(std::string name, std::string symbol, std::string text);
 
+// "e4m3_fnuz" -> "SG_E4M3_FNUZ", the enumerator of kernels/common/gemm.h.
+std::string abi_enumerator(num::DType type);
+
 // kUnsupported, with the rule, for a spec that is not legal on its target (arch::legal) or whose family has
 // no generator here; kInternal when an embedded template includes a file that is not embedded.
 Result<KernelSource> generate(const spec::KernelSpec& spec);

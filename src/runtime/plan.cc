@@ -49,12 +49,6 @@ int64_t batch_stride(const Tensor& tensor) {
   return tensor.shape[0] == 1 ? 0 : tensor.stride[0];
 }
 
-// The stride of a dimension of one element is never taken and may be any number: none that kernels could
-// overflow on.
-int64_t stride_of(const Tensor& tensor, size_t dim) {
-  return tensor.shape[dim] == 1 ? 0 : tensor.stride[dim];
-}
-
 void bind_grid(const Tensor& tensor, SgScale* out) {
   if (tensor.present()) {
     out->data = tensor.data;
@@ -123,16 +117,6 @@ Status check_epilogue(const RunArgs& args, const spec::Problem& p) {
                       {.name = "bias", .type = *p.epilogue.bias, .rows = 1, .cols = p.n, .unit_dim = 2});
 }
 
-struct Range {
-  uintptr_t begin = 0;
-  uintptr_t end = 0;
-};
-
-Range range_of(const Tensor& tensor, bool one_code_a_byte) {
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
-  return {begin, begin + static_cast<uintptr_t>(span_bytes(tensor, one_code_a_byte))};
-}
-
 // D may share memory with nothing that is read, except C when both are the same view. Views of D with gaps
 // (rows of a larger matrix) may lie between rows of an input, so only a D without gaps is checked.
 Status check_overlap(const RunArgs& args, const spec::Problem& p) {
@@ -140,7 +124,7 @@ Status check_overlap(const RunArgs& args, const spec::Problem& p) {
   if (span_bytes(args.d, false) != bytes) {
     return ok_status();
   }
-  const Range d = range_of(args.d, false);
+  const ByteRange d = range_of(args.d, false);
   struct Input {
     const char* name;
     const Tensor& tensor;
@@ -159,10 +143,10 @@ Status check_overlap(const RunArgs& args, const spec::Problem& p) {
     if (!t.present()) {
       continue;
     }
-    const Range r = range_of(t, input.one_code_a_byte);
+    const ByteRange r = range_of(t, input.one_code_a_byte);
     const bool same_view = &t == &args.c && t.data == args.d.data && t.type == args.d.type &&
                            t.stride == args.d.stride && t.shape == args.d.shape;
-    if (r.begin < d.end && d.begin < r.end && !same_view) {
+    if (r.meets(d) && !same_view) {
       return invalid_argument("d: must not overlap {} in memory{}", input.name,
                               &t == &args.c ? " (unless C is D: same data, type, shape and strides)" : "");
     }

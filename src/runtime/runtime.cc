@@ -456,6 +456,31 @@ Result<std::unique_ptr<PackedMatrix>> Runtime::pack(const spec::Problem& problem
   return PackedMatrix::pack(resolved, weights, *impl_->pool);
 }
 
+Result<std::unique_ptr<Quantizer>> Runtime::quantizer(const QuantizerDesc& desc, const PlanOptions& options) {
+  SCALEGEMM_RETURN_IF_ERROR(check_quantizer(desc));
+  if (!options.kernel.empty()) {
+    return invalid_argument("options.kernel: must be null, as a quantizer has no choice of kernel, got {}",
+                            options.kernel);
+  }
+  if (options.device == kCpu) {
+    return std::make_unique<Quantizer>(desc, nullptr);
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const auto device, impl_->gpu(options.device));
+  const gen::QuantizerConfig config = {.source = desc.source,
+                                       .codes = desc.operand.type,
+                                       .scale = desc.operand.scale->type,
+                                       .group = desc.operand.scale->block_k};
+  SCALEGEMM_ASSIGN_OR_RETURN(const Target target, impl_->gpu_target(*device));
+  const auto unit = gen::quantizer_unit(config, target);
+  if (!unit.ok()) {
+    return unit.status().with_context("desc.operand");
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(auto module, impl_->loader->load_module(*unit, device));
+  SCALEGEMM_ASSIGN_OR_RETURN(
+      auto code, device::cuda::Quantizer::load(std::move(module), gen::quantizer_entries(config, *unit)));
+  return std::make_unique<Quantizer>(desc, std::move(code));
+}
+
 Result<std::vector<KernelInfo>> Runtime::kernels(std::string_view filter) {
   std::vector<KernelInfo> list;
   for (const Target target : impl_->targets) {

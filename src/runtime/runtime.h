@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "runtime/packed.h"
 #include "runtime/plan.h"
+#include "runtime/quantizer.h"
 #include "spec/problem.h"
 
 namespace scalegemm::runtime {
@@ -91,6 +92,9 @@ class Runtime {
   Result<std::string> explain(const spec::Problem& problem, const PlanOptions& options, TextFormat format);
   Result<std::unique_ptr<PackedMatrix>> pack(const spec::Problem& problem, const PlanOptions& options,
                                              const WeightTensors& weights);
+
+  // Of the options, the device counts.
+  Result<std::unique_ptr<Quantizer>> quantizer(const QuantizerDesc& desc, const PlanOptions& options);
 
   // The CPU kernels of this machine's targets and the built-in CUDA kernels whose names contain `filter`.
   Result<std::vector<KernelInfo>> kernels(std::string_view filter);

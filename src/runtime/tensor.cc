@@ -5,11 +5,6 @@
 namespace scalegemm::runtime {
 namespace {
 
-// Bytes of one storage element.
-int64_t element_bytes(DType type) {
-  return std::max<int64_t>(1, num::info(type).bits / 8);
-}
-
 // Storage elements along dimension `dim`.
 int64_t stored_extent(const Tensor& tensor, int dim, bool one_code_a_byte) {
   const bool halved = dim == 2 && num::is_packed4(*tensor.type) && !one_code_a_byte;
@@ -36,14 +31,22 @@ Status check_strides(const Tensor& tensor, const Expected& want) {
   if (want.unit_dim >= 0) {
     const auto dim = static_cast<size_t>(want.unit_dim);
     if (stored_extent(tensor, want.unit_dim, want.one_code_a_byte) > 1 && tensor.stride[dim] != 1) {
-      return invalid_argument("{}: the problem's layout makes {} contiguous, so stride[{}] must be 1, got {}",
-                              want.name, dim == 1 ? "rows" : "columns", dim, tensor.stride[dim]);
+      return invalid_argument("{}: {} must be contiguous, so stride[{}] must be 1, got {}", want.name,
+                              dim == 1 ? "rows" : "columns", dim, tensor.stride[dim]);
     }
   }
   return ok_status();
 }
 
 }  // namespace
+
+int64_t element_bytes(DType type) {
+  return std::max<int64_t>(1, num::info(type).bits / 8);
+}
+
+int64_t stride_of(const Tensor& tensor, size_t dim) {
+  return tensor.shape[dim] == 1 ? 0 : tensor.stride[dim];
+}
 
 __int128 span_bytes(const Tensor& tensor, bool one_code_a_byte) {
   __int128 last = 0;
@@ -52,6 +55,11 @@ __int128 span_bytes(const Tensor& tensor, bool one_code_a_byte) {
             tensor.stride[static_cast<size_t>(dim)];
   }
   return (last + 1) * element_bytes(*tensor.type);
+}
+
+ByteRange range_of(const Tensor& tensor, bool one_code_a_byte) {
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
+  return {begin, begin + static_cast<uintptr_t>(span_bytes(tensor, one_code_a_byte))};
 }
 
 Status check_tensor(const Tensor& tensor, const Expected& want) {

@@ -36,6 +36,13 @@ struct Expected {
   int unit_dim = -1;             // the dimension whose stride must be 1: 1 rows, 2 columns; -1: any
 };
 
+// Bytes of one storage element.
+int64_t element_bytes(DType type);
+
+// The stride of a dimension of one element is never taken and may be any number: 0, which no kernel can
+// overflow on.
+int64_t stride_of(const Tensor& tensor, size_t dim);
+
 // Present, of the right type and shape, strides not negative, aligned to its element, and inside `bytes`.
 Status check_tensor(const Tensor& tensor, const Expected& expected);
 
@@ -47,5 +54,14 @@ Status check_absent(const Tensor& tensor, std::string_view name, std::string_vie
 
 // The byte extent that shape and strides span; shape >= 1, strides >= 0. 4-bit columns count half.
 __int128 span_bytes(const Tensor& tensor, bool one_code_a_byte);
+
+// The memory from the first to the last element.
+struct ByteRange {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+
+  bool meets(const ByteRange& other) const { return begin < other.end && other.begin < end; }
+};
+ByteRange range_of(const Tensor& tensor, bool one_code_a_byte);
 
 }  // namespace scalegemm::runtime

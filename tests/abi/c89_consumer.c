@@ -1,4 +1,4 @@
-/* A whole use of the library in C89: quantise, pack, plan, run, check. */
+/* A whole use of the library in C89: quantise, pack, plan, run, check; a quantizer of activations. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,33 @@ static int check(scalegemm_status status, const char* what) {
 
 static float weight(int n, int k) {
   return (float)((n * 7 + k * 3) % 13 - 6) * 0.25f;
+}
+
+/* Rows of e4m3 with a scale each: the largest element of a row becomes 448, code 0x7e. */
+static void quantize_rows(scalegemm_runtime* runtime, float* a) {
+  static unsigned char codes[M * K];
+  static float scales[M];
+  scalegemm_quantizer* quantizer = NULL;
+  scalegemm_quantizer_desc desc;
+  scalegemm_quantizer_args args;
+  memset(&desc, 0, sizeof desc);
+  desc.struct_size = sizeof desc;
+  desc.operand.dtype = SCALEGEMM_E4M3;
+  desc.operand.scale.dtype = SCALEGEMM_F32;
+  desc.operand.scale.block_rows = 1;
+  desc.source_dtype = SCALEGEMM_F32;
+  check(scalegemm_quantizer_create(runtime, &desc, NULL, &quantizer), "quantizer_create");
+  memset(&args, 0, sizeof args);
+  args.struct_size = sizeof args;
+  args.src = scalegemm_matrix(a, SCALEGEMM_F32, M, K);
+  args.codes = scalegemm_matrix(codes, SCALEGEMM_E4M3, M, K);
+  args.scales = scalegemm_matrix(scales, SCALEGEMM_F32, M, 1);
+  check(scalegemm_quantizer_run(quantizer, &args), "quantizer_run");
+  scalegemm_quantizer_destroy(quantizer);
+  if (scales[0] != 5.0f / 448.0f || codes[10] != 0x7e || codes[0] != 0xfe) {
+    fprintf(stderr, "quantizer: scale %g, codes %d and %d\n", scales[0], codes[10], codes[0]);
+    exit(1);
+  }
 }
 
 int main(void) {
@@ -87,6 +114,7 @@ int main(void) {
       }
     }
   }
+  quantize_rows(runtime, a);
   free(memory);
   scalegemm_plan_destroy(plan);
   scalegemm_packed_destroy(packed);
