@@ -2,12 +2,15 @@
 set(SCALEGEMM_CPU_FLAGS_avx2 -march=x86-64-v3)
 set(SCALEGEMM_CPU_FLAGS_avx512 -march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
 
+# At -O3 the instrumented kernels take minutes to compile.
+set(SCALEGEMM_KERNEL_LEVEL $<IF:$<BOOL:${SCALEGEMM_SANITIZE}>,-O1,-O3>)
+
 # scalegemm_kernel_object(TARGET ISA SOURCE DEFINITIONS): contraction is explicit in kernels, so it is off.
 function(scalegemm_kernel_object TARGET ISA SOURCE)
   add_library(${TARGET} OBJECT ${SOURCE})
   scalegemm_compile_options(${TARGET})
   target_include_directories(${TARGET} PRIVATE ${CMAKE_SOURCE_DIR}/kernels)
-  target_compile_options(${TARGET} PRIVATE -O3 -ffp-contract=off ${SCALEGEMM_CPU_FLAGS_${ISA}})
+  target_compile_options(${TARGET} PRIVATE ${SCALEGEMM_KERNEL_LEVEL} -ffp-contract=off ${SCALEGEMM_CPU_FLAGS_${ISA}})
   target_compile_definitions(${TARGET} PRIVATE ${ARGN})
 endfunction()
 
