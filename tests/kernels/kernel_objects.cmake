@@ -3,7 +3,10 @@ set(SCALEGEMM_CPU_FLAGS_avx2 -march=x86-64-v3)
 set(SCALEGEMM_CPU_FLAGS_avx512 -march=x86-64-v3 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
 
 # At -O3 the instrumented kernels take minutes to compile.
-set(SCALEGEMM_KERNEL_LEVEL $<IF:$<BOOL:${SCALEGEMM_SANITIZE}>,-O1,-O3>)
+set(SCALEGEMM_KERNEL_LEVEL -O3)
+if(SCALEGEMM_SANITIZE)
+  set(SCALEGEMM_KERNEL_LEVEL -O1)
+endif()
 
 # scalegemm_kernel_object(TARGET ISA SOURCE DEFINITIONS): contraction is explicit in kernels, so it is off.
 function(scalegemm_kernel_object TARGET ISA SOURCE)
