@@ -12,9 +12,9 @@
 // any K. Rows: warps_per_row warps share one; a thread keeps its first 4 x 16 elements in registers and reads
 // those beyond (K > 16,384 with 8 warps) again, from L2. Budget: 2 to 4 bytes in, 1 out: 3.3 TB/s, 80 % of a
 // copy, leave 25 lane-instructions an element at 132 SMs and 1.6 GHz. sm_90a takes 17 (bf16 rows to e4m3), 20
-// (bf16 groups to e4m3) and 22 (bf16 groups of 32 to e2m1), 7 of them the division by an f32 scale. Groups: 32
-// bytes in flight a thread, 31 to 35 registers, 48 KB a multiprocessor; rows: 128 bytes, 55 to 58 (f32: 98).
-// Limits: rows * ceil(k / group) * (group / 16) < 2^32; group 16, 32, 64, 128 or 256; k even for e2m1.
+// (bf16 groups to e4m3) and 22 (bf16 groups of 32 to e2m1), 7 of them the division by an f32 scale. Groups:
+// 32 bytes in flight a thread, 31 to 35 registers, 48 KB a multiprocessor; rows: 128 bytes, 55 to 58 (f32:
+// 98). Limits: rows * ceil(k / group) * (group / 16) < 2^32; group 16, 32, 64, 128 or 256; k even for e2m1.
 #pragma once
 #include "cuda/finish.cuh"
 #include "cuda/quantize_abi.h"
@@ -149,8 +149,9 @@ struct SourceUnit {
   }
 };
 
-// Codes of e2m1 count halves up to 2, ones from 2 to 4, twos from 4 on. The f32 adder rounds to each count, ties
-// to even, behind a constant whose last place is the step; the count that holds is the least. x is below 2^22.
+// Codes of e2m1 count halves up to 2, ones from 2 to 4, twos from 4 on. The f32 adder rounds to each count,
+// ties to even, behind a constant whose last place is the step; the count that holds is the least. x is below
+// 2^22.
 SG_DEVICE u32 encode_e2m1(float x) {
   const float a = fabsf(x);
   const u32 halves = __float_as_uint(__fadd_rn(a, 0x1p22f)) - 0x4a800000u;

@@ -72,6 +72,37 @@ std::vector<KernelSpec> kernels_of(const Kind& kind) {
   return chosen;
 }
 
+// Registers of a unit; the compiler refuses spills.
+int registers_of(const toolchain::Compiler& compiler, const gen::KernelSource& unit, spec::Target target) {
+  const auto code =
+      compiler.compile({.name = unit.name, .text = unit.text, .includes = unit.includes, .target = target});
+  EXPECT_TRUE(code.ok()) << code.status().message();
+  return code.ok() ? code->registers : 0;
+}
+
+TEST(CudaKernels, QuantisersCompile) {
+  const auto compiler = toolchain::find_nvrtc();
+  if (!compiler.ok()) {
+    std::cerr << "NOT TESTED: " << compiler.status().message() << '\n';
+    GTEST_SKIP() << "NOT TESTED: " << compiler.status().message();
+  }
+  using num::DType;
+  constexpr gen::QuantizerConfig kConfigs[] = {{DType::kBf16, DType::kE4m3, DType::kF32, 0},
+                                               {DType::kBf16, DType::kE4m3, DType::kF32, 128},
+                                               {DType::kF16, DType::kInt8, DType::kF32, 0},
+                                               {DType::kF32, DType::kE5m2, DType::kE8m0, 32},
+                                               {DType::kBf16, DType::kE2m1, DType::kE8m0, 32}};
+  for (const spec::Target target : {spec::Target::kSm80, spec::Target::kSm89, spec::Target::kSm90a}) {
+    for (const gen::QuantizerConfig& config : kConfigs) {
+      const auto unit = gen::quantizer_unit(config, target);
+      ASSERT_TRUE(unit.ok()) << unit.status().message();
+      // 64 leave 1,024 threads a multiprocessor, whose loads in flight hide the memory's latency.
+      EXPECT_LE(registers_of(**compiler, *unit, target), 64)
+          << unit->name << ' ' << spec::target_name(target);
+    }
+  }
+}
+
 TEST(CudaKernels, EveryKindCompiles) {
   const auto compiler = toolchain::find_nvrtc();
   if (!compiler.ok()) {
