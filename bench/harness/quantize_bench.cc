@@ -78,6 +78,10 @@ scalegemm_tensor scale_lines(const OperandData& unique, int64_t rows) {
   return t;
 }
 
+uint64_t dense_bytes(const scalegemm_tensor& t) {
+  return scalegemm_matrix(nullptr, t.dtype, t.shape[1], t.shape[2]).bytes;
+}
+
 // One set of the memory of a run, and of a copy that moves as many bytes.
 struct Set {
   DeviceMemory source, codes, scales, copied_from, copied_to;
@@ -150,7 +154,7 @@ QuantizeBenchResult bench_quantizer(const Runtime& runtime, const Case& c, int32
     args.codes = aligned_rows(operand.dtype, c.m, c.k);
     const Expected expected = make_expected(c, operand, args.src);
     args.scales = scale_lines(expected.unique, c.m);
-    const uint64_t moved = args.src.bytes + args.codes.bytes + args.scales.bytes;
+    const uint64_t moved = dense_bytes(args.src) + dense_bytes(args.codes) + dense_bytes(args.scales);
     const uint64_t half = (moved + 1) / 2;  // a copy reads and writes every byte
     const auto copies = static_cast<size_t>(2 * gpu->properties().l2_bytes / moved) + 2;
     std::vector<Set> sets;

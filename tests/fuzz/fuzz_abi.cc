@@ -221,7 +221,56 @@ Target run_target() {
       .run = [runtime = make_runtime()](std::string_view input) { return run_plan(runtime.get(), input); }};
 }
 
-constexpr auto kTargets = std::to_array<MakeTarget>({problem_target, run_target});
+// Input: a description of a quantizer, then the arguments of a run.
+Verdict run_quantizer(scalegemm_runtime* runtime, std::string_view input) {
+  auto desc = overlay<scalegemm_quantizer_desc>(input);
+  desc.struct_size = sizeof desc;
+  scalegemm_quantizer* raw = nullptr;
+  const Verdict made = verdict_of(scalegemm_quantizer_create(runtime, &desc, nullptr, &raw));
+  if (!made.empty()) {
+    return made;
+  }
+  const std::unique_ptr<scalegemm_quantizer, void (*)(scalegemm_quantizer*)> quantizer(
+      raw, scalegemm_quantizer_destroy);
+  auto args = overlay<scalegemm_quantizer_args>(input.substr(std::min(input.size(), sizeof desc)));
+  args.struct_size = sizeof args;
+  Memory memory;
+  for (scalegemm_tensor* tensor : {&args.src, &args.codes, &args.scales}) {
+    memory.back(*tensor);
+  }
+  args.stream = nullptr;
+  return verdict_of(scalegemm_quantizer_run(quantizer.get(), &args));
+}
+
+Target quantizer_target() {
+  static char somewhere = 0;  // not NULL: run_quantizer gives the memory
+  std::vector<std::string> seeds;
+  for (const int32_t source : {SCALEGEMM_F32, SCALEGEMM_BF16}) {
+    for (const int32_t codes : {SCALEGEMM_E4M3, SCALEGEMM_E2M1, SCALEGEMM_INT8}) {
+      for (const int64_t block : {0, 16}) {
+        scalegemm_quantizer_desc desc{};
+        desc.operand.dtype = codes;
+        desc.operand.scale.dtype = codes == SCALEGEMM_E2M1 ? SCALEGEMM_E8M0 : SCALEGEMM_F32;
+        desc.operand.scale.block_rows = 1;
+        desc.operand.scale.block_k = block;
+        desc.source_dtype = source;
+        scalegemm_quantizer_args args{};
+        args.src = scalegemm_matrix(&somewhere, source, 3, 34);
+        args.codes = scalegemm_matrix(&somewhere, codes, 3, 34);
+        args.scales = scalegemm_matrix(&somewhere, desc.operand.scale.dtype, 3, block == 0 ? 1 : 3);
+        seeds.push_back(std::string(bytes_of(desc)).append(bytes_of(args)));
+      }
+    }
+  }
+  return {.name = "abi_quantizer",
+          .seeds = std::move(seeds),
+          .dictionary = {kZero, kOne, kMinus, kLargest, kFourGiB},
+          .run = [runtime = make_runtime()](std::string_view input) {
+            return run_quantizer(runtime.get(), input);
+          }};
+}
+
+constexpr auto kTargets = std::to_array<MakeTarget>({problem_target, run_target, quantizer_target});
 
 }  // namespace
 

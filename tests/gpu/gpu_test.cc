@@ -6,6 +6,7 @@
 
 #include "arch/legal.h"
 #include "device/cuda/device.h"
+#include "gpu/require_gpu.h"
 #include "harness/grid.h"
 #include "harness/proofs.h"
 #include "spec/scheme.h"
@@ -19,18 +20,6 @@ const Runtime& runtime() {
   static const Runtime instance;
   return instance;
 }
-
-bool has_gpu() {
-  static const bool found = device::cuda::Device::all().ok();
-  return found;
-}
-
-#define REQUIRE_GPU()                                    \
-  do {                                                   \
-    if (!has_gpu()) {                                    \
-      GTEST_SKIP() << "NOT TESTED: no CUDA device here"; \
-    }                                                    \
-  } while (0)
 
 ProofOptions options_for(const std::string& kernel) {
   ProofOptions options;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <ctime>
 #include <memory>
+#include <set>
+#include <tuple>
 
 #include "app.h"
 #include "facts.h"
@@ -32,6 +34,7 @@ struct Options {
   bool dense = false;
   std::string accuracy = "promoted";
   std::string peer = "none";
+  std::string quantize = "none";
   harness::BenchOptions bench;
 };
 
@@ -178,9 +181,19 @@ std::vector<harness::Case> cases_of(const Options& options, const harness::Case&
   return cases;
 }
 
+// N means nothing to a quantiser of A.
+void keep_one_of_each_a(std::vector<harness::Case>* cases) {
+  std::set<std::tuple<int64_t, int64_t, std::string>> seen;
+  std::erase_if(*cases, [&](const harness::Case& c) { return !seen.emplace(c.m, c.k, c.scheme).second; });
+}
+
 int run(const Options& options) {
   const std::vector<harness::Case> shapes = shapes_of(options);
   const std::vector<std::string> schemes = harness::resolve_schemes(options.schemes);
+  if (options.quantize != "none" && options.device == "cpu") {
+    throw usage_error("--quantize", "a GPU, whose quantisers it times", "--device cpu",
+                      "add --device cuda:0");
+  }
   harness::require_writable(options.json.path);
   harness::require_writable(options.csv);
   const Runtime runtime = options.runtime.make_runtime();
@@ -198,6 +211,11 @@ int run(const Options& options) {
     gpu.bench.timing = options.bench.timing;
     gpu.bench.choice = {options.runtime.threads, options.kernel, options.device};
     gpu.bench.peers = options.peer == "cublaslt";
+    if (const int32_t source = value_of(harness::kVectorTypes, options.quantize);
+        source != SCALEGEMM_DTYPE_NONE) {
+      keep_one_of_each_a(&gpu.cases);
+      return bench_quantizers_on_device(runtime, gpu, source);
+    }
     return bench_on_device(runtime, gpu);
   }
   Session session;
@@ -267,6 +285,14 @@ void add_bench(App& app) {
   command
       ->add_option("--peer", options->peer, "Time this library too, interleaved (on CUDA): none or cublaslt")
       ->check(CLI::IsMember({"none", "cublaslt"}))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--quantize", options->quantize,
+          "Time the quantiser of A (M x K) from this type instead, beside a copy of as many bytes (on "
+          "CUDA): " +
+              list_of(harness::kVectorTypes))
+      ->check(one_of(harness::kVectorTypes))
       ->capture_default_str();
   command->add_option("--repeat", options->bench.timing.repeat, "Timed runs at most")
       ->check(positive_integer())

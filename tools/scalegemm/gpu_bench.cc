@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "harness/files.h"
 
 namespace scalegemm::cli {
@@ -91,6 +93,65 @@ void add_rows(Table& table, const harness::GpuBenchResult& r) {
   table.add(std::move(row));
 }
 
+// ---- quantisers ----
+
+double gbps(const harness::QuantizeBenchResult& r) {
+  return r.bytes / r.timing.median_us / 1e3;
+}
+double share_of_copy(const harness::QuantizeBenchResult& r) {
+  return r.copy.median_us / r.timing.median_us;
+}
+
+Json json_of(const harness::QuantizeBenchResult& r) {
+  Json json = {{"name", r.c.name},
+               {"m", r.c.m},
+               {"k", r.c.k},
+               {"scheme", r.c.scheme},
+               {"source", word_of(harness::kTypes, r.source_dtype)},
+               {"verified", r.verified}};
+  if (!r.verified) {
+    json["problem"] = r.problem;
+    return json;
+  }
+  json["median_us"] = r.timing.median_us;
+  json["mad_us"] = r.timing.mad_us;
+  json["gbps"] = gbps(r);
+  json["copy_us"] = r.copy.median_us;
+  json["share_of_copy"] = share_of_copy(r);
+  return json;
+}
+
+// Makes the result of every case, prints a table and writes CSV and JSON.
+template <class Result>
+int bench_cases(const Runtime& runtime, const GpuBench& options, const std::string& header,
+                const std::function<Result(const harness::Case&)>& bench) {
+  const scalegemm_device_info device = find_device(runtime, options.device);
+  const Interrupt interrupt;
+  Progress progress(options.progress.show(), static_cast<int64_t>(options.cases.size()));
+  std::vector<Result> results;
+  Json json = {{"version", scalegemm_version()}, {"device", device.model}, {"results", Json::array()}};
+  bool verified = true;
+  bool complete = true;
+  for (size_t i = 0; i < options.cases.size() && complete; ++i) {
+    const harness::Case& c = options.cases[i];
+    progress.step(static_cast<int64_t>(i), fmt::format("{} {}", c.name, c.scheme));
+    results.push_back(bench(c));
+    verified = verified && results.back().verified;
+    json["results"].push_back(json_of(results.back()));
+    if (!options.csv.empty()) {  // what there is so far outlives an interruption
+      harness::write_file(options.csv, header + results_csv(results));
+    }
+    complete = !Interrupt::requested() || i + 1 == options.cases.size();
+  }
+  progress.clear();
+  if (!options.json.replaces_text()) {
+    print_results(results);
+  }
+  json["complete"] = complete;
+  options.json.write(json);
+  return verified && complete ? kExitOk : kExitFailure;
+}
+
 }  // namespace
 
 std::string results_csv(const std::vector<harness::GpuBenchResult>& results) {
@@ -110,6 +171,36 @@ void print_results(const std::vector<harness::GpuBenchResult>& results) {
   table.print();
 }
 
+std::string results_csv(const std::vector<harness::QuantizeBenchResult>& results) {
+  std::string csv =
+      "name,m,k,scheme,source,median_us,mad_us,gbps,copy_us,copy_mad_us,share_of_copy,verified\n";
+  for (const harness::QuantizeBenchResult& r : results) {
+    csv += r.verified
+               ? fmt::format("{},{},{},\"{}\",{},{:.2f},{:.2f},{:.0f},{:.2f},{:.2f},{:.3f},yes\n", r.c.name,
+                             r.c.m, r.c.k, r.c.scheme, word_of(harness::kTypes, r.source_dtype),
+                             r.timing.median_us, r.timing.mad_us, gbps(r), r.copy.median_us, r.copy.mad_us,
+                             share_of_copy(r))
+               : fmt::format("# {} {}x{} {}: {}\n", r.c.name, r.c.m, r.c.k, r.c.scheme, r.problem);
+  }
+  return csv;
+}
+
+void print_results(const std::vector<harness::QuantizeBenchResult>& results) {
+  Table table({"shape", "m", "k", "scheme", "median us", "GB/s", "copy us", "of copy"});
+  for (const harness::QuantizeBenchResult& r : results) {
+    std::vector<std::string> row = {r.c.name, std::to_string(r.c.m), std::to_string(r.c.k), r.c.scheme};
+    if (r.verified) {
+      row.insert(row.end(),
+                 {fmt::format("{:.2f}", r.timing.median_us), short_number(gbps(r)),
+                  fmt::format("{:.2f}", r.copy.median_us), fmt::format("{:.0f} %", 100 * share_of_copy(r))});
+    } else {
+      row.insert(row.end(), {"-", "-", "-", r.problem});
+    }
+    table.add(std::move(row));
+  }
+  table.print();
+}
+
 scalegemm_device_info find_device(const Runtime& runtime, const std::string& name) {
   for (const scalegemm_device_info& device : runtime.devices()) {
     if (device.name == name || (name == "cuda" && std::string(device.name) == "cuda:0")) {
@@ -124,42 +215,29 @@ scalegemm_device_info find_device(const Runtime& runtime, const std::string& nam
               fmt::format("device: needed one that scalegemm info lists; given {}", name));
 }
 
-std::string results_header(const scalegemm_device_info& device) {
+std::string results_header(const scalegemm_device_info& device, std::string_view data) {
   return fmt::format(
       "# device {}, {} multiprocessors, {}; clocks not locked; scalegemm {}\n"
-      "# data: normal values through the quantisers; cold L2 (operand sets rotate over 2x the cache); events "
+      "# data: {}; cold L2 (operand sets rotate over 2x the cache); events "
       "around each\n"
       "# call, launch included; ours and the peer interleaved in one process; median and MAD; verified in "
       "the same run\n",
-      device.model, device.cores, device.features, scalegemm_version());
+      device.model, device.cores, device.features, scalegemm_version(), data);
 }
 
 int bench_on_device(const Runtime& runtime, const GpuBench& options) {
-  const scalegemm_device_info device = find_device(runtime, options.device);
-  const Interrupt interrupt;
-  Progress progress(options.progress.show(), static_cast<int64_t>(options.cases.size()));
-  std::vector<harness::GpuBenchResult> results;
-  Json json = {{"version", scalegemm_version()}, {"device", device.model}, {"results", Json::array()}};
-  bool verified = true;
-  bool complete = true;
-  for (size_t i = 0; i < options.cases.size() && complete; ++i) {
-    const harness::Case& c = options.cases[i];
-    progress.step(static_cast<int64_t>(i), fmt::format("{} {}", c.name, c.scheme));
-    results.push_back(harness::bench_on_gpu(runtime, c, options.bench));
-    verified = verified && results.back().verified;
-    json["results"].push_back(json_of(results.back()));
-    if (!options.csv.empty()) {  // what there is so far outlives an interruption
-      harness::write_file(options.csv, results_header(device) + results_csv(results));
-    }
-    complete = !Interrupt::requested() || i + 1 == options.cases.size();
-  }
-  progress.clear();
-  if (!options.json.replaces_text()) {
-    print_results(results);
-  }
-  json["complete"] = complete;
-  options.json.write(json);
-  return verified && complete ? kExitOk : kExitFailure;
+  const std::string header = results_header(find_device(runtime, options.device));
+  return bench_cases<harness::GpuBenchResult>(runtime, options, header, [&](const harness::Case& c) {
+    return harness::bench_on_gpu(runtime, c, options.bench);
+  });
+}
+
+int bench_quantizers_on_device(const Runtime& runtime, const GpuBench& options, int32_t source_dtype) {
+  const std::string header =
+      results_header(find_device(runtime, options.device), "normal values; e8m0 scales by floor");
+  return bench_cases<harness::QuantizeBenchResult>(runtime, options, header, [&](const harness::Case& c) {
+    return harness::bench_quantizer(runtime, c, source_dtype, options.bench);
+  });
 }
 
 }  // namespace scalegemm::cli

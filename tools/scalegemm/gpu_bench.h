@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app.h"
 #include "harness/gpu_bench.h"
+#include "harness/quantize_bench.h"
 
 namespace scalegemm::cli {
 
@@ -21,12 +23,18 @@ struct GpuBench {
 // Times every case, prints a table and writes CSV and JSON: a row a case and peer.
 int bench_on_device(const Runtime& runtime, const GpuBench& options);
 
+// The same for the quantisers of A, from a source of this type, beside a copy on the device.
+int bench_quantizers_on_device(const Runtime& runtime, const GpuBench& options, int32_t source_dtype);
+
 // Column names and a row a case and peer.
 std::string results_csv(const std::vector<harness::GpuBenchResult>& results);
 void print_results(const std::vector<harness::GpuBenchResult>& results);
+std::string results_csv(const std::vector<harness::QuantizeBenchResult>& results);
+void print_results(const std::vector<harness::QuantizeBenchResult>& results);
 
 // The header lines of a results file: device, driver, clocks, data, protocol.
-std::string results_header(const scalegemm_device_info& device);
+std::string results_header(const scalegemm_device_info& device,
+                           std::string_view data = "normal values through the quantisers");
 
 scalegemm_device_info find_device(const Runtime& runtime, const std::string& name);
 
