@@ -147,8 +147,18 @@ TEST_F(CliTest, Info) {
   EXPECT_EQ(json["devices"][0]["name"], "cpu");
   const Json measured = run_json("info --ceilings --threads 1");
   ASSERT_EQ(measured["ceilings"].size(), 1u);
-  EXPECT_GT(measured["ceilings"][0]["f32_fma_gflops"], 1.0);
-  EXPECT_GT(measured["ceilings"][0]["read_gbps"], 0.5);
+  EXPECT_EQ(measured["ceilings"][0]["device"], "cpu");
+  EXPECT_EQ(measured["ceilings"][0]["threads"], 1);
+  std::set<std::string> names;
+  for (const Json& row : measured["ceilings"][0]["rows"]) {
+    EXPECT_GT(row["value"], 0.0);
+    names.insert(row["name"].get<std::string>());
+  }
+  for (const char* name : {"f32_fma", "f32_fma_fed", "int8_dot", "int8_dot_fed", "read", "launch"}) {
+    EXPECT_EQ(names.count(name), 1u) << name;
+  }
+  expect_error("info --device cpu", 2, {"--ceilings"});
+  expect_error("info --ceilings --device cuda:99", 1, {"cuda"});
 }
 
 TEST_F(CliTest, CpuTargetCanBeCapped) {

@@ -150,6 +150,7 @@ int run(const Options& options) {
   const std::set<std::string> bad = compile_all(runtime, names, progress);
 
   const Interrupt interrupt;
+  const harness::Ceilings ceilings = runtime.measure_ceilings(device.name, 0);
   std::vector<harness::GpuBenchResult> results;
   bool verified = true;
   for (size_t i = 0; i < shapes.size() && !Interrupt::requested(); ++i) {
@@ -159,6 +160,7 @@ int run(const Options& options) {
     harness::GpuBenchOptions bench;
     bench.choice = {options.runtime.threads, "", options.device};
     bench.kernels = shape.kernels;
+    bench.ceilings = ceilings;
     bench.peers = options.peer == "cublaslt";
     bench.report = [&progress](const std::string& line) {
       progress.clear();
@@ -172,7 +174,7 @@ int run(const Options& options) {
       harness::write_file(options.table, table);
     }
     if (!options.csv.empty()) {
-      harness::write_file(options.csv, results_header(device) + results_csv(results));
+      harness::write_file(options.csv, results_header(device, ceilings) + results_csv(results));
     }
   }
   progress.clear();

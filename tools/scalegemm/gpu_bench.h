@@ -25,8 +25,8 @@ int bench_on_device(const Runtime& runtime, const GpuBench& options);
 std::string results_csv(const std::vector<harness::GpuBenchResult>& results);
 void print_results(const std::vector<harness::GpuBenchResult>& results);
 
-// The header lines of a results file: device, driver, clocks, data, protocol.
-std::string results_header(const scalegemm_device_info& device);
+// The header lines of a results file: device, driver, clocks, data, protocol, ceilings.
+std::string results_header(const scalegemm_device_info& device, const harness::Ceilings& ceilings);
 
 scalegemm_device_info find_device(const Runtime& runtime, const std::string& name);
 
