@@ -10,7 +10,7 @@ TEST_F(CliTest, HelpNamesEveryCommand) {
   const Output output = run("--help");
   EXPECT_EQ(output.exit_code, 0);
   for (const char* command : {"info", "schemes", "quantize", "pack", "run", "verify", "bench", "kernels",
-                              "explain", "cache", "doctor", "evaluate"}) {
+                              "explain", "cache", "doctor", "evaluate", "accuracy"}) {
     EXPECT_NE(output.out.find(std::string("\n  ") + command), std::string::npos) << command;
     const Output help = run(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0) << command;
@@ -35,7 +35,7 @@ TEST_F(CliTest, GoldenTexts) {
       ++compared;
     }
   }
-  EXPECT_EQ(compared, 12u);
+  EXPECT_EQ(compared, 13u);
 }
 
 TEST_F(CliTest, WrongCommandLines) {
@@ -159,6 +159,23 @@ TEST_F(CliTest, Info) {
   }
   expect_error("info --device cpu", 2, {"--ceilings"});
   expect_error("info --ceilings --device cuda:99", 1, {"cuda"});
+}
+
+// f32 sums are off by at most K units of 2^-24, on the CPU in every mode.
+TEST_F(CliTest, Accuracy) {
+  const Json json = run_json("accuracy --k 128 --k 512");
+  ASSERT_EQ(json["results"].size(), 16u);
+  for (const Json& row : json["results"]) {
+    EXPECT_TRUE(row["verified"].get<bool>()) << row;
+    EXPECT_GT(row["elements"], 1000);
+    EXPECT_LE(row["rms_error"], row["max_error"]);
+    EXPECT_LT(row["max_error"].get<double>(), row["k"].get<double>() * 0x1p-24);
+  }
+  ASSERT_EQ(run("accuracy --k 128 --csv a.csv").exit_code, 0);
+  const std::string csv = read_file(path("a.csv"));
+  EXPECT_NE(csv.find("\nscheme,accuracy,data,m,n,k,kernel,max_error,rms_error,elements,verified\n"),
+            std::string::npos);
+  EXPECT_NE(csv.find("\"abquant:bn=128\",promoted,ones,256,256,128,"), std::string::npos);
 }
 
 TEST_F(CliTest, CpuTargetCanBeCapped) {

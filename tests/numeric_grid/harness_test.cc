@@ -142,6 +142,25 @@ TEST(Probe, KeepsToItsBudgetAndCoversSmallProblems) {
   EXPECT_EQ(choose_probe(p, 1 << 26, 0).cols, 9);
 }
 
+// Ones are 448 x 448 over K, scaled back: exact. An output that is off by 1 % has that error.
+TEST(Accuracy, ErrorsAreOfTheSumOfMagnitudes) {
+  Case c;
+  c.scheme = "rowcol";
+  c.m = 3;
+  c.n = 5;
+  c.k = 128;
+  c.fill = Fill::kOnes;
+  const CaseData data = make_case_data(c);
+  std::vector<float> d(15, 128.0f);
+  d[7] *= 1.01f;
+  std::vector<uint8_t> bytes(sizeof(float) * d.size());
+  std::memcpy(bytes.data(), d.data(), bytes.size());
+  const Errors errors = errors_of(data, bytes, {.rows = 3, .cols = 5, .seed = 0});
+  EXPECT_EQ(errors.elements, 15);
+  EXPECT_NEAR(errors.max, 0.01, 1e-6);
+  EXPECT_NEAR(errors.rms, 0.01 / std::sqrt(15.0), 1e-6);
+}
+
 TEST(Timing, MedianAndMad) {
   const Timing t = summarize({5, 1, 9, 3, 7});
   EXPECT_EQ(t.median_us, 5);
