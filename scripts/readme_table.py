@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the measured tables of README.md from results/cpu/*.csv and results/h200/gemm28-*.csv.
+"""Writes the measured tables: of README.md from results/cpu/*.csv and results/h200/gemm28-*.csv, of docs/numerics.md
+from results/h200/accuracy.csv.
 
 usage: readme_table.py [--check]
 
-The text between "<!-- cpu-table -->" and "<!-- /cpu-table -->" is replaced, and so for h200-table. --check changes nothing and fails when
-README.md is not what the files say.
+The text between "<!-- cpu-table -->" and "<!-- /cpu-table -->" is replaced, and so for h200-table and accuracy-table.
+--check changes nothing and fails when a document is not what the files say.
 """
 
 import csv
@@ -98,10 +99,30 @@ def h200_table():
     return lines
 
 
-def replace(text, mark, lines):
+def accuracy_table(path):
+    """Empty until the file is there."""
+    if not path.is_file():
+        return []
+    about, rows = read(path)
+    modes = list(dict.fromkeys((row["scheme"], row["accuracy"]) for row in rows))
+    cells = {(row["scheme"], row["accuracy"], row["data"], row["k"]): row for row in rows}
+    lines = [f"Largest error (root mean square) over the sum of |a b|, D in f32. {about}.", "",
+             "| data | K | " + " | ".join(f"`{scheme}` {accuracy}" for scheme, accuracy in modes) + " |",
+             "|---|---:|" + "---:|" * len(modes)]
+    for data, k in dict.fromkeys((row["data"], row["k"]) for row in rows):
+        line = [data, k]
+        for scheme, accuracy in modes:
+            row = cells.get((scheme, accuracy, data, k))
+            good = row is not None and row["verified"] == "yes"
+            line.append(f"{float(row['max_error']):.1e} ({float(row['rms_error']):.1e})" if good else "-")
+        lines.append("| " + " | ".join(line) + " |")
+    return lines
+
+
+def replace(name, text, mark, lines):
     begin, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
     if begin not in text or end not in text:
-        sys.exit(f"error: README.md: needed the marks {begin} and {end}")
+        sys.exit(f"error: {name}: needed the marks {begin} and {end}")
     head, rest = text.split(begin, 1)
     return head + begin + "\n" + "\n".join(lines).strip() + "\n\n" + end + rest.split(end, 1)[1]
 
@@ -115,12 +136,16 @@ def main():
         lines += ["", *bench_table(path)]
     if (results / "evaluate.csv").is_file():
         lines += ["", *evaluate_table(results / "evaluate.csv")]
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    new = replace(replace(text, "cpu-table", lines), "h200-table", h200_table())
-    if len(sys.argv) == 2:
-        sys.exit(0 if new == text else "error: README.md is not up to date; run scripts/readme_table.py")
-    readme.write_text(new)
+    tables = {"README.md": [("cpu-table", lines), ("h200-table", h200_table())],
+              "docs/numerics.md": [("accuracy-table", accuracy_table(ROOT / "results" / "h200" / "accuracy.csv"))]}
+    for name, marks in tables.items():
+        text = new = (ROOT / name).read_text()
+        for mark, table in marks:
+            new = replace(name, new, mark, table)
+        if new != text and len(sys.argv) == 2:
+            sys.exit(f"error: {name} is not up to date; run scripts/readme_table.py")
+        if new != text:
+            (ROOT / name).write_text(new)
 
 
 if __name__ == "__main__":

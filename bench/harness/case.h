@@ -16,6 +16,7 @@ enum class Fill : uint8_t {
   kRandom,     // normal values through the quantiser
   kAdversary,  // as kRandom, with huge outliers, blocks of zeros and values far below the rest
   kExtreme,    // values within 1, scales of one operand at both ends of their type, tiny unscaled activations
+  kOnes,       // every value 1, through the quantiser: sums that only grow
 };
 
 // Leading strides of A, B, C and D.

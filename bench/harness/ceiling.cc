@@ -5,41 +5,94 @@
 #include <algorithm>
 #include <cmath>
 
+#include "num/dtype.h"
 #include "spec/kernel_spec.h"
 
 namespace scalegemm::harness {
-
-double compute_ceiling(const std::string& kernel, const scalegemm_ceilings& ceilings) {
-  const Result<spec::KernelSpec> spec = spec::parse(kernel);
-  if (!spec.ok()) {
-    return 0;
-  }
-  switch (spec->pipeline) {
-    case spec::Pipeline::kF32Fma:
-      return std::max(ceilings.f32_fma_gflops, ceilings.f32_fma_fed_gflops);
-    case spec::Pipeline::kI8Dot:
-      return std::max(ceilings.int8_dot_gops, ceilings.int8_dot_fed_gops);
-    case spec::Pipeline::kBf16Dot:
-      return ceilings.bf16_dot_gflops;
-    default:
-      return 0;
-  }
-}
-
-double share_of_ceiling(const Work& work, const scalegemm_ceilings& ceilings) {
-  const double compute = compute_ceiling(work.kernel, ceilings);
-  const double compute_ns = compute > 0 ? work.operations / compute : 0;
-  const double read_ns = ceilings.read_gbps > 0 ? work.bytes / ceilings.read_gbps : 0;
-  return std::max(compute_ns, read_ns) / (work.microseconds * 1e3);
-}
-
 namespace {
+
+// The type of the matrix unit that holds both exactly, as the probes name it; empty for f32. All fp8 types
+// run at one rate, and so do the 16-bit ones.
+std::string_view matrix_type(num::DType a, num::DType b) {
+  const num::DTypeInfo& x = num::info(a);
+  const num::DTypeInfo& y = num::info(b);
+  if (std::max(x.bits, y.bits) > 16) {
+    return "";
+  }
+  if (!x.is_float && !y.is_float) {
+    return "int8";
+  }
+  const auto fits_fp8 = [](const num::DTypeInfo& t) { return t.bits == 4 || (t.bits == 8 && t.is_float); };
+  return fits_fp8(x) && fits_fp8(y) ? "e4m3" : "bf16";
+}
+
+double matrix_rate(std::string_view type, const Ceilings& ceilings) {
+  double best = 0;
+  for (const Ceiling& c : ceilings) {
+    if (!type.empty() && c.name.starts_with(fmt::format("{}_n", type)) && c.name.ends_with("_normal")) {
+      best = std::max(best, c.value);
+    }
+  }
+  return best;
+}
 
 bool differ(double x, double y) {
   return std::abs(x - y) > kMoved * std::max(x, y);
 }
 
 }  // namespace
+
+double rate_of(const Ceilings& ceilings, std::string_view name) {
+  const auto found =
+      std::find_if(ceilings.begin(), ceilings.end(), [&](const Ceiling& c) { return c.name == name; });
+  return found != ceilings.end() ? found->value : 0;
+}
+
+double compute_ceiling(const std::string& kernel, const Ceilings& ceilings) {
+  const Result<spec::KernelSpec> spec = spec::parse(kernel);
+  if (!spec.ok()) {
+    return 0;
+  }
+  switch (spec->pipeline) {
+    case spec::Pipeline::kF32Fma:
+      return std::max(rate_of(ceilings, "f32_fma"), rate_of(ceilings, "f32_fma_fed"));
+    case spec::Pipeline::kI8Dot:
+      return std::max(rate_of(ceilings, "int8_dot"), rate_of(ceilings, "int8_dot_fed"));
+    case spec::Pipeline::kBf16Dot:
+      return rate_of(ceilings, "bf16_dot");
+    default:
+      return spec->a && spec->b ? matrix_rate(matrix_type(*spec->a, *spec->b), ceilings) : 0;
+  }
+}
+
+double read_time_us(double bytes, const Ceilings& ceilings) {
+  double known_bytes = 0;  // the largest measured read below, at first an empty launch
+  double known_us = 0;
+  for (const Ceiling& c : ceilings) {
+    if (c.name == "read" && c.bytes == 0) {
+      return c.value > 0 ? bytes / (c.value * 1e3) : 0;
+    }
+    if (c.name == "launch") {
+      known_us = c.value;
+    }
+    if (c.name == "read") {
+      const auto size = static_cast<double>(c.bytes);
+      const double us = size / (c.value * 1e3);
+      if (bytes <= size) {
+        return known_us + (us - known_us) * (bytes - known_bytes) / (size - known_bytes);
+      }
+      known_bytes = size;
+      known_us = us;
+    }
+  }
+  return known_bytes > 0 ? known_us * bytes / known_bytes : 0;
+}
+
+double share_of_ceiling(const Work& work, const Ceilings& ceilings) {
+  const double compute = compute_ceiling(work.kernel, ceilings);
+  const double compute_us = compute > 0 ? work.operations / (compute * 1e3) : 0;
+  return std::max(compute_us, read_time_us(work.bytes, ceilings)) / work.microseconds;
+}
 
 std::optional<double> CeilingPair::share(const Work& work) const {
   const double first = share_of_ceiling(work, before);
@@ -48,21 +101,11 @@ std::optional<double> CeilingPair::share(const Work& work) const {
 }
 
 std::vector<std::string> CeilingPair::moved() const {
-  constexpr struct {
-    double scalegemm_ceilings::*rate;
-    const char* name;
-    const char* unit;
-  } kProbes[] = {{&scalegemm_ceilings::f32_fma_gflops, "f32 FMA", "GFLOP/s"},
-                 {&scalegemm_ceilings::f32_fma_fed_gflops, "f32 FMA fed", "GFLOP/s"},
-                 {&scalegemm_ceilings::bf16_dot_gflops, "bf16 dot", "GFLOP/s"},
-                 {&scalegemm_ceilings::int8_dot_gops, "int8 dot", "GOP/s"},
-                 {&scalegemm_ceilings::int8_dot_fed_gops, "int8 dot fed", "GOP/s"},
-                 {&scalegemm_ceilings::read_gbps, "read", "GB/s"}};
   std::vector<std::string> list;
-  for (const auto& probe : kProbes) {
-    if (differ(before.*probe.rate, after.*probe.rate)) {
-      list.push_back(fmt::format("{} {:.4g} -> {:.4g} {}", probe.name, before.*probe.rate, after.*probe.rate,
-                                 probe.unit));
+  for (const Ceiling& c : before) {
+    const double now = rate_of(after, c.name);
+    if (c.name != "launch" && differ(c.value, now)) {
+      list.push_back(fmt::format("{} {:.4g} -> {:.4g} {}", c.name, c.value, now, c.unit));
     }
   }
   return list;

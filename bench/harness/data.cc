@@ -309,6 +309,9 @@ scalegemm_tensor OperandData::zeros_tensor() {
 }
 
 std::vector<float> normal_values(Fill fill, Side side, int64_t rows, int64_t k, uint64_t seed) {
+  if (fill == Fill::kOnes) {
+    return std::vector<float>(static_cast<size_t>(rows * k), 1.0f);
+  }
   constexpr double kWeightSpread = 0.05;
   constexpr int64_t kRun = 32;  // values that an adversary treats alike
   Random random(seed * 2 + (side == Side::kB ? 1 : 0));

@@ -57,7 +57,8 @@ ExactUnits exact_units(const Case& c, const scalegemm_problem& problem);
 OperandData quantize(const scalegemm_operand_desc& desc, const float* values, int64_t rows, int64_t k,
                      const scalegemm_quantize_options* options = nullptr);
 
-// Normal values with the spread between rows that weights have, or an adversary's; deterministic in seed.
+// Normal values with the spread between rows that weights have, an adversary's, or ones; deterministic in
+// seed.
 std::vector<float> normal_values(Fill fill, Side side, int64_t rows, int64_t k, uint64_t seed);
 
 // A small, fast, seedable generator (SplitMix64, Steele et al. 2014): the same numbers on every platform.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "device/cuda/events.h"
 #include "harness/cublaslt.h"
 #include "harness/proofs.h"
 
@@ -24,43 +25,11 @@ void require(const Status& status) {
   }
 }
 
-// Pairs of events, one pair a timed call.
-class Events {
- public:
-  Events(const device::cuda::Driver& driver, size_t pairs) : driver_(driver), events_(2 * pairs) {
-    for (auto& event : events_) {
-      driver_.event_create(&event, 0);
-    }
-  }
-  ~Events() {
-    for (auto* event : events_) {
-      driver_.event_destroy(event);
-    }
-  }
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
-  void start(size_t pair, device::cuda::Stream stream = nullptr) {
-    driver_.event_record(events_[2 * pair], stream);
-  }
-  void stop(size_t pair, device::cuda::Stream stream = nullptr) {
-    driver_.event_record(events_[2 * pair + 1], stream);
-  }
-  double microseconds(size_t pair) const {
-    float milliseconds = 0;
-    driver_.event_elapsed(&milliseconds, events_[2 * pair], events_[2 * pair + 1]);
-    return static_cast<double>(milliseconds) * 1e3;
-  }
-
- private:
-  const device::cuda::Driver& driver_;
-  std::vector<device::cuda::Event> events_;
-};
-
 std::vector<std::vector<double>> rounds(const Gpu& gpu, std::span<const Candidate> calls, int warmup,
                                         int repeat) {
   const device::cuda::Current current(*gpu);
   require(current.status());
-  Events events(gpu->driver(), calls.size() * static_cast<size_t>(repeat));
+  device::cuda::EventPairs events(gpu->driver(), calls.size() * static_cast<size_t>(repeat));
   for (int round = 0; round < warmup; ++round) {
     for (const Candidate& call : calls) {
       call();
@@ -142,7 +111,7 @@ double graph_time(const Plan& plan, Operands& operands, const Gpu& gpu) {
   ok(d.capture_end(stream, &graph), "ending a capture");
   ok(d.graph_instantiate(&replay, graph, 0), "making a graph");
   constexpr size_t kReplays = 7;
-  Events events(d, kReplays);
+  device::cuda::EventPairs events(d, kReplays);
   std::vector<double> times;
   for (size_t i = 0; i < kReplays; ++i) {
     events.start(i, stream);
@@ -330,6 +299,10 @@ GpuBenchResult bench_on_gpu(const Runtime& runtime, const Case& c, const GpuBenc
     result.bytes = bytes;
     result.operations = 2.0 * static_cast<double>(c.batch) * static_cast<double>(c.m) *
                         static_cast<double>(c.n) * static_cast<double>(c.k);
+    if (compute_ceiling(result.kernel, options.ceilings) > 0) {
+      result.share_of_ceiling = harness::share_of_ceiling(
+          {result.kernel, result.operations, result.bytes, result.timing.median_us}, options.ceilings);
+    }
     for (size_t i = 0; i < peers.size(); ++i) {
       result.peers.push_back({peers[i].name, timings[finalists.size() + i], ""});
     }

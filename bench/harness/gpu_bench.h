@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harness/case.h"
+#include "harness/ceiling.h"
 #include "harness/instance.h"
 #include "harness/timing.h"
 
@@ -21,6 +22,7 @@ struct GpuBenchOptions {
   PlanChoice choice;                         // device, and a kernel or the dispatcher's choice
   std::vector<std::string> kernels;          // tune: the candidates; the best is measured at length
   bool peers = false;                        // also cuBLASLt, where it has the scheme's scale mode
+  Ceilings ceilings;                         // of the device, for the share
   int64_t most_products = int64_t{1} << 24;  // of the oracle
   std::function<void(const std::string&)> report = [](const std::string&) {
   };  // progress and what was left out
@@ -40,6 +42,7 @@ struct GpuBenchResult {
   double graph_us = 0;  // of one run among many that a graph replays one after the other
   double operations = 0;
   double bytes = 0;
+  double share_of_ceiling = 0;  // 0 where no matrix rate of the operand types was measured
   bool verified = false;
   std::string problem;
   std::vector<PeerResult> peers;

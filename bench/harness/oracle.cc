@@ -115,6 +115,38 @@ Verdict judge(const CaseData& data, const std::vector<uint8_t>& output, const Pr
   return verdict;
 }
 
+Errors errors_of(const CaseData& data, const std::vector<uint8_t>& output, const Probe& probe) {
+  const spec::Problem problem = problem_spec(data.problem);
+  const ref::Sample sample =
+      ref::choose_sample(problem.m, problem.n, {.rows = probe.rows, .cols = probe.cols}, probe.seed);
+  const ref::Decoded a =
+      ref::decode_rows(problem.a, operand_data(data.a, 0), problem.m, problem.k, sample.rows);
+  const ref::Decoded b =
+      ref::decode_rows(problem.b, operand_data(data.b, 0), problem.n, problem.k, sample.cols);
+  Errors errors;
+  double squares = 0;
+  for (size_t m = 0; m < sample.rows.size(); ++m) {
+    for (size_t n = 0; n < sample.cols.size(); ++n) {
+      const auto x = a.value_row(m);
+      const auto y = b.value_row(n);
+      double exact = 0;
+      double magnitude = 0;
+      for (size_t k = 0; k < x.size(); ++k) {
+        exact += x[k] * y[k];
+        magnitude += std::abs(x[k] * y[k]);
+      }
+      const double got =
+          output_value(output, data.problem.d_dtype, sample.rows[m] * problem.n + sample.cols[n]);
+      const double error = magnitude > 0 ? std::abs(got - exact) / magnitude : std::abs(got - exact);
+      errors.max = std::max(errors.max, error);
+      squares += error * error;
+      ++errors.elements;
+    }
+  }
+  errors.rms = std::sqrt(squares / static_cast<double>(errors.elements));
+  return errors;
+}
+
 double largest_magnitude_sum(const CaseData& data) {
   const spec::Problem problem = problem_spec(data.problem);
   const ref::Sample all = ref::whole(problem.m, problem.n);

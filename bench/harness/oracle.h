@@ -42,6 +42,15 @@ struct Verdict {
 Verdict judge(const CaseData& data, const std::vector<uint8_t>& output, const Probe& probe,
               const Accumulation& accumulation = {});
 
+// Of each compared element |got - exact| / sum over K of |a| * |b|, for a case without an epilogue. The rms
+// is NaN where an element is NaN.
+struct Errors {
+  double max = 0;
+  double rms = 0;
+  int64_t elements = 0;
+};
+Errors errors_of(const CaseData& data, const std::vector<uint8_t>& output, const Probe& probe);
+
 // The largest sum over K of |a| * |b| of any element of D, where a zero point counts as |code| + |zero|: what
 // an exact fill keeps below 2^24 units.
 double largest_magnitude_sum(const CaseData& data);

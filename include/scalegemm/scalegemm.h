@@ -21,8 +21,8 @@
  *     was wrong, what was needed and what was given. No input aborts the process.
  *   - Structures that may grow start with struct_size, which the caller sets to sizeof before every call,
  * also before an _init function and for results, so that an older caller works with a newer library. The
- *     others (tensor, scale_desc, operand_desc, scheme_info, kernel_info, file_tensor) are frozen. Fields
- * that are not used must be 0; reserved ones that are not are refused with SCALEGEMM_INVALID_ARGUMENT.
+ *     others (tensor, scale_desc, operand_desc, scheme_info, ceiling, kernel_info, file_tensor) are frozen.
+ * Fields that are not used must be 0; reserved ones that are not are refused with SCALEGEMM_INVALID_ARGUMENT.
  *   - Pointers that are handed in stay the caller's. Objects that are handed out are freed by their
  *     _destroy function, which accepts NULL.
  *   - All functions are thread-safe; one object may be used by many threads, except while it is destroyed.
@@ -225,20 +225,28 @@ SCALEGEMM_API int32_t scalegemm_device_count(const scalegemm_runtime* runtime);
 SCALEGEMM_API scalegemm_status scalegemm_device(const scalegemm_runtime* runtime, int32_t index,
                                                 scalegemm_device_info* info);
 
-/* What the hardware can do, for a number of threads, measured now: instruction rates of one thread times the
- * threads, the read bandwidth with all of them (about 0.3 s). */
-typedef struct scalegemm_ceilings {
-  uint64_t struct_size;
-  double f32_fma_gflops;     /* f32 multiply-adds from registers, 2 flop each */
-  double f32_fma_fed_gflops; /* the same with operands loaded from L1 */
-  double bf16_dot_gflops;    /* 0 where the instruction is absent */
-  double int8_dot_gops;
-  double int8_dot_fed_gops;
-  double read_gbps; /* reading memory well beyond the caches */
-  double launch_us; /* cost of an empty parallel region */
-} scalegemm_ceilings;
-SCALEGEMM_API scalegemm_status scalegemm_measure_ceilings(scalegemm_runtime* runtime, const char* device,
-                                                          int32_t threads, scalegemm_ceilings* ceilings);
+/* Something that the hardware cannot exceed, measured. Strings are valid during the visit.
+ *
+ * CPU, instruction rates of one thread times the threads, "GFLOP/s" or "GOP/s": "f32_fma" (from registers),
+ * "f32_fma_fed" (operands loaded from L1), "bf16_dot" (where the instruction is), "int8_dot",
+ * "int8_dot_fed"; "read", "GB/s" of memory well beyond the caches with all threads, bytes 0; "launch", "us"
+ * of an empty parallel region.
+ *
+ * CUDA, event-timed launches: "launch", "us" of an empty kernel; "read", "GB/s" of a cold read of `bytes` in
+ * one launch, launch included, for ten sizes; on compute capability 9.0 also matrix rates with operands that
+ * lie in shared memory, "GFLOP/s" or "GOP/s": "e4m3_n128_zeros" and "e4m3_n128_normal" (type, columns of the
+ * instruction, data), "e4m3_promoted_..." with f32 promotion every 128 products. */
+typedef struct scalegemm_ceiling {
+  const char* name;
+  const char* unit;
+  double value;
+  uint64_t bytes; /* of a read of one size; else 0 */
+} scalegemm_ceiling;
+/* Measures now: about 0.3 s on the CPU, 3 s on a GPU (and once the compilation of the probes). Calls visit
+ * for each ceiling until it returns non-zero. device NULL: "cpu". threads: of the CPU; 0: the runtime's. */
+SCALEGEMM_API scalegemm_status
+scalegemm_measure_ceilings(scalegemm_runtime* runtime, const char* device, int32_t threads,
+                           int32_t (*visit)(const scalegemm_ceiling* ceiling, void* user), void* user);
 
 /* ----------------------------------------------------------------------------------------- tensors */
 

@@ -86,6 +86,14 @@ using Owner = std::unique_ptr<Handle, Deleter<Handle, kDestroy>>;
 
 // ---------------------------------------------------------------------------------------- runtime
 
+// As scalegemm_ceiling.
+struct Ceiling {
+  std::string name;
+  std::string unit;
+  double value = 0;
+  uint64_t bytes = 0;
+};
+
 // Devices, kernels, threads, the disk cache. Outlives everything made with it. Thread-safe.
 class Runtime {
  public:
@@ -105,10 +113,14 @@ class Runtime {
     }
     return list;
   }
-  // About 0.3 s. `device` as in scalegemm_device_info.name.
-  scalegemm_ceilings measure_ceilings(const std::string& device, int32_t threads) const {
-    auto ceilings = make<scalegemm_ceilings>();
-    check(scalegemm_measure_ceilings(get(), device.c_str(), threads, &ceilings));
+  // `device` as in scalegemm_device_info.name.
+  std::vector<Ceiling> measure_ceilings(const std::string& device, int32_t threads) const {
+    std::vector<Ceiling> ceilings;
+    const auto visit = [](const scalegemm_ceiling* c, void* user) -> int32_t {
+      static_cast<std::vector<Ceiling>*>(user)->push_back({c->name, c->unit, c->value, c->bytes});
+      return 0;
+    };
+    check(scalegemm_measure_ceilings(get(), device.c_str(), threads, visit, &ceilings));
     return ceilings;
   }
   // Never throws for a problem that is merely unsupported: see support.supported and support.reason.

@@ -224,6 +224,13 @@ SG_DEVICE float load_shared_remote(u32 address, u32 rank) {
       : "memory");
   return v;
 }
+SG_DEVICE U32x4 load_global_16(const void* p) {
+  U32x4 v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
+  return v;
+}
 SG_DEVICE void store_global_16(void* p, U32x4 v) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");

@@ -144,7 +144,7 @@ uint64_t scalegemm_struct_size(const char* structure) {
       {"scheme_info", sizeof(scalegemm_scheme_info)},
       {"runtime_options", sizeof(scalegemm_runtime_options)},
       {"device_info", sizeof(scalegemm_device_info)},
-      {"ceilings", sizeof(scalegemm_ceilings)},
+      {"ceiling", sizeof(scalegemm_ceiling)},
       {"tensor", sizeof(scalegemm_tensor)},
       {"plan_options", sizeof(scalegemm_plan_options)},
       {"support", sizeof(scalegemm_support)},

@@ -74,20 +74,24 @@ scalegemm_status scalegemm_device(const scalegemm_runtime* rt, int32_t index, sc
 }
 
 scalegemm_status scalegemm_measure_ceilings(scalegemm_runtime* rt, const char* device, int32_t threads,
-                                            scalegemm_ceilings* ceilings) {
+                                            int32_t (*visit)(const scalegemm_ceiling*, void*), void* user) {
   return guarded([&]() -> Status {
     SCALEGEMM_RETURN_IF_ERROR(require(rt, "runtime"));
-    SCALEGEMM_ASSIGN_OR_RETURN(const runtime::Ceilings c,
+    if (visit == nullptr) {
+      return invalid_argument("visit: must not be null");
+    }
+    SCALEGEMM_ASSIGN_OR_RETURN(const auto ceilings,
                                rt->impl->measure_ceilings(device != nullptr ? device : "cpu", threads));
-    scalegemm_ceilings out{};
-    out.f32_fma_gflops = c.f32_fma_gflops;
-    out.f32_fma_fed_gflops = c.f32_fma_fed_gflops;
-    out.bf16_dot_gflops = c.bf16_dot_gflops;
-    out.int8_dot_gops = c.int8_dot_gops;
-    out.int8_dot_fed_gops = c.int8_dot_fed_gops;
-    out.read_gbps = c.read_gbps;
-    out.launch_us = c.launch_us;
-    return write_struct(out, "ceilings", ceilings);
+    for (const auto& ceiling : ceilings) {
+      const scalegemm_ceiling row = {.name = ceiling.name.c_str(),
+                                     .unit = ceiling.unit.c_str(),
+                                     .value = ceiling.value,
+                                     .bytes = ceiling.bytes};
+      if (visit(&row, user) != 0) {
+        break;
+      }
+    }
+    return ok_status();
   });
 }
 

@@ -80,6 +80,15 @@ Result<KernelSource> relayout_unit(spec::Target target) {
                    fmt::format("#include \"cuda/relayout.cuh\"\nSCALEGEMM_KERNEL_RELAYOUT({})\n", name));
 }
 
+Result<KernelSource> probe_unit(spec::Target target) {
+  const std::string symbol = fmt::format("scalegemm_probe_{}", spec::target_name(target));
+  std::string text = fmt::format("#include \"cuda/probe.cuh\"\nSCALEGEMM_PROBE_MEMORY({})\n", symbol);
+  if (target == spec::Target::kSm90a) {
+    text += fmt::format("SCALEGEMM_PROBE_MATRIX({})\n", symbol);
+  }
+  return make_unit(symbol, symbol, std::move(text));
+}
+
 Result<std::vector<KernelSource>> support_units(spec::Target target) {
   std::vector<KernelSource> units;
   SCALEGEMM_ASSIGN_OR_RETURN(KernelSource relayout, relayout_unit(target));

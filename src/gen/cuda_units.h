@@ -30,6 +30,9 @@ Result<KernelSource> quantizer_unit(const QuantizerConfig& config, spec::Target 
 // share a row, rising: the least whose registers hold the row is the fastest.
 std::vector<std::string> quantizer_entries(const QuantizerConfig& config, const KernelSource& unit);
 
+// What measures a GPU (kernels/cuda/probe.cuh): launch and read on every target, matrix rates on sm_90a.
+Result<KernelSource> probe_unit(spec::Target target);
+
 // The units that are built in with the CUDA kernels of a target: the relayout, and the quantisers of bf16 and
 // f16 activations of the common schemes.
 Result<std::vector<KernelSource>> support_units(spec::Target target);

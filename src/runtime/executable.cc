@@ -32,49 +32,39 @@ CudaExecutable::CudaExecutable(std::vector<CudaRoute> routes,
   }
 }
 
-Status CudaExecutable::run(const SgGemm& gemm, void* stream) const {
-  Status refused;
-  for (const CudaRoute& route : routes_) {
-    Status addressable = route.kernel->check_addressable(gemm);
-    if (addressable.ok()) {
-      return route.kernel->launch(gemm, stream);
-    }
-    bool taken = false;
-    Status status = run_copied(route, gemm, stream, &taken);
-    if (taken) {
-      return status;
-    }
-    refused = std::move(addressable);
-  }
-  return refused;
-}
+namespace {
 
-// Copies what the kernel cannot address, where the plan reserved memory for that; not taken when something
-// else is in the way as well.
-Status CudaExecutable::run_copied(const CudaRoute& route, const SgGemm& gemm, void* stream,
-                                  bool* taken) const {
-  auto* memory = static_cast<std::byte*>(gemm.workspace);
+// Memory in the workspace for every part that the kernel cannot address and the plan reserved a copy for.
+device::cuda::OfParts<void*> copies_of(const CudaRoute& route, const SgGemm& gemm) {
   device::cuda::OfParts<void*> to = {};
-  bool any = false;
+  auto* memory = static_cast<std::byte*>(gemm.workspace);
   for (const device::cuda::Part part : device::cuda::kParts) {
     const auto i = static_cast<size_t>(part);
     if (route.copy_bytes[i] != 0 && !route.kernel->check_addressable(gemm, part).ok()) {
       to[i] = memory;
-      any = true;
     }
     memory += route.copy_bytes[i];
   }
-  if (!any) {
-    return ok_status();
+  return to;
+}
+
+}  // namespace
+
+Status CudaExecutable::run(const SgGemm& gemm, void* stream) const {
+  Status refused;
+  for (const CudaRoute& route : routes_) {
+    const auto to = copies_of(route, gemm);
+    SgGemm g = gemm;
+    const SgRelayoutJobs jobs = device::cuda::Relayouter::redirect(&g, route.kernel->info(), to);
+    refused = route.kernel->check_addressable(g);
+    if (refused.ok()) {
+      if (jobs.end[SG_RELAYOUT_JOBS - 1] > 0) {
+        SCALEGEMM_RETURN_IF_ERROR(relayouter_->launch(jobs, stream));
+      }
+      return route.kernel->launch(g, stream);
+    }
   }
-  SgGemm copied = gemm;
-  const SgRelayoutJobs jobs = device::cuda::Relayouter::redirect(&copied, route.kernel->info(), to);
-  if (!route.kernel->check_addressable(copied).ok()) {
-    return ok_status();
-  }
-  *taken = true;
-  SCALEGEMM_RETURN_IF_ERROR(relayouter_->launch(jobs, stream));
-  return route.kernel->launch(copied, stream);
+  return refused;
 }
 
 }  // namespace scalegemm::runtime

@@ -58,8 +58,6 @@ class CudaExecutable final : public Executable {
   Status run(const SgGemm& gemm, void* stream) const override;
 
  private:
-  Status run_copied(const CudaRoute& route, const SgGemm& gemm, void* stream, bool* taken) const;
-
   std::vector<CudaRoute> routes_;
   std::shared_ptr<const device::cuda::Relayouter> relayouter_;
   uint64_t workspace_bytes_ = 0;

@@ -15,6 +15,7 @@
 #include "device/cpu/launch.h"
 #include "device/cpu/probe.h"
 #include "device/cuda/device.h"
+#include "device/cuda/probe.h"
 #include "dispatch/dispatch.h"
 #include "gen/cuda_units.h"
 #include "runtime/explain_json.h"
@@ -532,22 +533,26 @@ Result<std::string> Runtime::kernel_source(std::string_view name) const {
   return source.text;
 }
 
-Result<Ceilings> Runtime::measure_ceilings(std::string_view device_name, int threads) {
-  if (device_name != kCpu) {
-    SCALEGEMM_RETURN_IF_ERROR(impl_->gpu(std::string(device_name)).status());
-    return unsupported("ceilings: are measured on the CPU only, not on {}", device_name);
-  }
+Result<std::vector<spec::Ceiling>> Runtime::measure_ceilings(std::string_view device_name, int threads) {
   if (threads < 0) {
     return invalid_argument("threads: must be 0 (the runtime's) or more, got {}", threads);
   }
+  if (device_name != kCpu) {
+    SCALEGEMM_ASSIGN_OR_RETURN(const auto gpu, impl_->gpu(std::string(device_name)));
+    SCALEGEMM_ASSIGN_OR_RETURN(const Target target, impl_->gpu_target(*gpu));
+    SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource unit, gen::probe_unit(target));
+    SCALEGEMM_ASSIGN_OR_RETURN(const auto module, impl_->loader->load_module(unit, gpu));
+    return device::cuda::measure_ceilings(*module, unit.symbol);
+  }
   const int workers = threads == 0 ? impl_->pool->threads() : std::min(threads, impl_->pool->threads());
   SCALEGEMM_ASSIGN_OR_RETURN(const device::CpuProbe probe, device::probe_now(impl_->targets.back()));
-  Ceilings c;
-  c.f32_fma_gflops = probe.ceiling.f32_fma_gflops * workers;
-  c.f32_fma_fed_gflops = probe.loaded.f32_fma_gflops * workers;
-  c.bf16_dot_gflops = probe.ceiling.bf16dp_gflops * workers;
-  c.int8_dot_gops = probe.ceiling.i8dot_gops * workers;
-  c.int8_dot_fed_gops = probe.loaded.i8dot_gops * workers;
+  std::vector<spec::Ceiling> ceilings = {{"f32_fma", "GFLOP/s", probe.ceiling.f32_fma_gflops * workers},
+                                         {"f32_fma_fed", "GFLOP/s", probe.loaded.f32_fma_gflops * workers},
+                                         {"int8_dot", "GOP/s", probe.ceiling.i8dot_gops * workers},
+                                         {"int8_dot_fed", "GOP/s", probe.loaded.i8dot_gops * workers}};
+  if (probe.ceiling.bf16dp_gflops > 0) {
+    ceilings.push_back({"bf16_dot", "GFLOP/s", probe.ceiling.bf16dp_gflops * workers});
+  }
 
   // Well beyond the last cache, split over the threads.
   const int64_t bytes = std::max<int64_t>(int64_t{256} << 20, 4 * impl_->cpu.l3_bytes) / workers;
@@ -561,7 +566,7 @@ Result<Ceilings> Runtime::measure_ceilings(std::string_view device_name, int thr
         }
       },
       workers);
-  c.read_gbps = std::accumulate(gbps.begin(), gbps.end(), 0.0);
+  ceilings.push_back({"read", "GB/s", std::accumulate(gbps.begin(), gbps.end(), 0.0)});
 
   constexpr int kLaunches = 2000;
   const auto start = std::chrono::steady_clock::now();
@@ -570,8 +575,8 @@ Result<Ceilings> Runtime::measure_ceilings(std::string_view device_name, int thr
         workers, 1, [](int64_t, int64_t, int) {}, workers);
   }
   const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
-  c.launch_us = elapsed.count() / kLaunches;
-  return c;
+  ceilings.push_back({"launch", "us", elapsed.count() / kLaunches});
+  return ceilings;
 }
 
 CacheInfo Runtime::cache() const {

@@ -11,6 +11,7 @@
 #include "runtime/packed.h"
 #include "runtime/plan.h"
 #include "runtime/quantizer.h"
+#include "spec/device_desc.h"
 #include "spec/problem.h"
 
 namespace scalegemm::runtime {
@@ -65,17 +66,6 @@ struct ToolchainInfo {
   std::string problem = {};  // why it cannot be used and what to do; empty when it can
 };
 
-// Rates of one device, in the units of scalegemm_ceilings.
-struct Ceilings {
-  double f32_fma_gflops = 0;
-  double f32_fma_fed_gflops = 0;
-  double bf16_dot_gflops = 0;
-  double int8_dot_gops = 0;
-  double int8_dot_fed_gops = 0;
-  double read_gbps = 0;
-  double launch_us = 0;
-};
-
 enum class TextFormat { kText, kJson };
 enum class BuildMode { kIfMissing, kAlways };
 
@@ -101,7 +91,8 @@ class Runtime {
   Status build_kernel(std::string_view name, BuildMode mode);
   Result<std::string> kernel_source(std::string_view name) const;
 
-  Result<Ceilings> measure_ceilings(std::string_view device, int threads);
+  // The rows of scalegemm_ceiling.
+  Result<std::vector<spec::Ceiling>> measure_ceilings(std::string_view device, int threads);
   CacheInfo cache() const;
   Status clear_cache();
   std::vector<ToolchainInfo> toolchains();

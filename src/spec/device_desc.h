@@ -20,6 +20,14 @@ struct CpuRates {
   bool operator==(const CpuRates&) const = default;
 };
 
+// Something that a device cannot exceed, measured; as scalegemm_ceiling.
+struct Ceiling {
+  std::string name = {};
+  std::string unit = {};
+  double value = 0;
+  uint64_t bytes = 0;
+};
+
 struct TargetRates {
   Target target = Target::kX86V3;
   CpuRates rates;

@@ -53,8 +53,9 @@ class Compiler {
   // Where it was found on this machine: for people, never part of an id.
   virtual std::string location() const = 0;
 
-  // Those that are not indispensable are probed at the first call for a target, then remembered. kUnsupported when the target is not one of this
-  // compiler or when it refuses a flag that the target cannot do without (the message names the flag).
+  // Those that are not indispensable are probed at the first call for a target, then remembered. kUnsupported
+  // when the target is not one of this compiler or when it refuses a flag that the target cannot do without
+  // (the message names the flag).
   virtual Result<Flags> flags(spec::Target target) const = 0;
 
   // kCompileFailed with the compiler's first errors, kIoError when it could not be run.

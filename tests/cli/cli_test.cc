@@ -10,7 +10,7 @@ TEST_F(CliTest, HelpNamesEveryCommand) {
   const Output output = run("--help");
   EXPECT_EQ(output.exit_code, 0);
   for (const char* command : {"info", "schemes", "quantize", "pack", "run", "verify", "bench", "kernels",
-                              "explain", "cache", "doctor", "evaluate"}) {
+                              "explain", "cache", "doctor", "evaluate", "accuracy"}) {
     EXPECT_NE(output.out.find(std::string("\n  ") + command), std::string::npos) << command;
     const Output help = run(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0) << command;
@@ -35,7 +35,7 @@ TEST_F(CliTest, GoldenTexts) {
       ++compared;
     }
   }
-  EXPECT_EQ(compared, 12u);
+  EXPECT_EQ(compared, 13u);
 }
 
 TEST_F(CliTest, WrongCommandLines) {
@@ -147,8 +147,35 @@ TEST_F(CliTest, Info) {
   EXPECT_EQ(json["devices"][0]["name"], "cpu");
   const Json measured = run_json("info --ceilings --threads 1");
   ASSERT_EQ(measured["ceilings"].size(), 1u);
-  EXPECT_GT(measured["ceilings"][0]["f32_fma_gflops"], 1.0);
-  EXPECT_GT(measured["ceilings"][0]["read_gbps"], 0.5);
+  EXPECT_EQ(measured["ceilings"][0]["device"], "cpu");
+  EXPECT_EQ(measured["ceilings"][0]["threads"], 1);
+  std::set<std::string> names;
+  for (const Json& row : measured["ceilings"][0]["rows"]) {
+    EXPECT_GT(row["value"], 0.0);
+    names.insert(row["name"].get<std::string>());
+  }
+  for (const char* name : {"f32_fma", "f32_fma_fed", "int8_dot", "int8_dot_fed", "read", "launch"}) {
+    EXPECT_EQ(names.count(name), 1u) << name;
+  }
+  expect_error("info --device cpu", 2, {"--ceilings"});
+  expect_error("info --ceilings --device cuda:99", 1, {"cuda"});
+}
+
+// f32 sums are off by at most K units of 2^-24, on the CPU in every mode.
+TEST_F(CliTest, Accuracy) {
+  const Json json = run_json("accuracy --k 128 --k 512");
+  ASSERT_EQ(json["results"].size(), 16u);
+  for (const Json& row : json["results"]) {
+    EXPECT_TRUE(row["verified"].get<bool>()) << row;
+    EXPECT_GT(row["elements"], 1000);
+    EXPECT_LE(row["rms_error"], row["max_error"]);
+    EXPECT_LT(row["max_error"].get<double>(), row["k"].get<double>() * 0x1p-24);
+  }
+  ASSERT_EQ(run("accuracy --k 128 --csv a.csv").exit_code, 0);
+  const std::string csv = read_file(path("a.csv"));
+  EXPECT_NE(csv.find("\nscheme,accuracy,data,m,n,k,kernel,max_error,rms_error,elements,verified\n"),
+            std::string::npos);
+  EXPECT_NE(csv.find("\"abquant:bn=128\",promoted,ones,256,256,128,"), std::string::npos);
 }
 
 TEST_F(CliTest, CpuTargetCanBeCapped) {

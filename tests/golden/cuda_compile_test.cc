@@ -184,5 +184,30 @@ TEST(CudaKernels, DISABLED_EveryLegalKernelCompiles) {
   std::cerr << all.size() << " kernels\n";
 }
 
+// The probes of ceilings: every entry point, and matrix rates by wgmma alone.
+TEST(CudaKernels, ProbesCompile) {
+  const auto compiler = toolchain::find_nvrtc();
+  if (!compiler.ok()) {
+    GTEST_SKIP() << "NOT TESTED: " << compiler.status().message();
+  }
+  for (const spec::Target target : {spec::Target::kSm80, spec::Target::kSm90a}) {
+    const auto source = gen::probe_unit(target);
+    ASSERT_TRUE(source.ok()) << source.status().message();
+    const auto code = (*compiler)->compile(
+        {.name = source->name, .text = source->text, .includes = source->includes, .target = target});
+    ASSERT_TRUE(code.ok()) << code.status().message();
+    if (target == spec::Target::kSm90a) {
+      EXPECT_GE(code->registers, 128) << "the sums of N = 256";
+    }
+    for (const char* entry : {"_empty", "_read"}) {
+      EXPECT_NE(code->bytes.find(source->symbol + entry), std::string::npos) << entry;
+    }
+    for (const char* entry : {"_e4m3_n64", "_e4m3_n256", "_e4m3_promoted_n128", "_bf16_n256", "_int8_n256"}) {
+      EXPECT_EQ(code->bytes.find(source->symbol + entry) != std::string::npos, target == spec::Target::kSm90a)
+          << entry;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace scalegemm

@@ -142,6 +142,25 @@ TEST(Probe, KeepsToItsBudgetAndCoversSmallProblems) {
   EXPECT_EQ(choose_probe(p, 1 << 26, 0).cols, 9);
 }
 
+// Ones are 448 x 448 over K, scaled back: exact. An output that is off by 1 % has that error.
+TEST(Accuracy, ErrorsAreOfTheSumOfMagnitudes) {
+  Case c;
+  c.scheme = "rowcol";
+  c.m = 3;
+  c.n = 5;
+  c.k = 128;
+  c.fill = Fill::kOnes;
+  const CaseData data = make_case_data(c);
+  std::vector<float> d(15, 128.0f);
+  d[7] *= 1.01f;
+  std::vector<uint8_t> bytes(sizeof(float) * d.size());
+  std::memcpy(bytes.data(), d.data(), bytes.size());
+  const Errors errors = errors_of(data, bytes, {.rows = 3, .cols = 5, .seed = 0});
+  EXPECT_EQ(errors.elements, 15);
+  EXPECT_NEAR(errors.max, 0.01, 1e-6);
+  EXPECT_NEAR(errors.rms, 0.01 / std::sqrt(15.0), 1e-6);
+}
+
 TEST(Timing, MedianAndMad) {
   const Timing t = summarize({5, 1, 9, 3, 7});
   EXPECT_EQ(t.median_us, 5);
@@ -161,24 +180,57 @@ TEST(Timing, CountsShrinkToTheBudget) {
 }
 
 TEST(Ceiling, TheTighterOneCounts) {
-  scalegemm_ceilings ceilings{};
-  ceilings.read_gbps = 10;
+  const Ceilings ceilings = {{"read", "GB/s", 10}};
   const Work work{.kernel = "no kernel of that name", .operations = 2e6, .bytes = 1e5, .microseconds = 20};
   EXPECT_DOUBLE_EQ(work.gops(), 100);
   EXPECT_DOUBLE_EQ(work.gbps(), 5);
   EXPECT_DOUBLE_EQ(share_of_ceiling(work, ceilings), 0.5);
 }
 
+// 2 MB in 4 us, 4 MB in 6 us, an empty launch in 3.
+TEST(Ceiling, ColdReadsAreInterpolated) {
+  const Ceilings ceilings = {
+      {"launch", "us", 3}, {"read", "GB/s", 500, 2'000'000}, {"read", "GB/s", 4000 / 6.0, 4'000'000}};
+  EXPECT_DOUBLE_EQ(read_time_us(0, ceilings), 3);
+  EXPECT_DOUBLE_EQ(read_time_us(1e6, ceilings), 3.5);
+  EXPECT_DOUBLE_EQ(read_time_us(2e6, ceilings), 4);
+  EXPECT_DOUBLE_EQ(read_time_us(3e6, ceilings), 5);
+  EXPECT_DOUBLE_EQ(read_time_us(8e6, ceilings), 12);
+  EXPECT_EQ(read_time_us(8e6, {}), 0);
+}
+
+// The hardware's rate for the operand types on normal data, also for kernels that promote or widen.
+TEST(Ceiling, OfACudaKernelIsTheMatrixRateOfItsTypes) {
+  const Ceilings ceilings = {
+      {"e4m3_n64_zeros", "GFLOP/s", 1900},   {"e4m3_n64_normal", "GFLOP/s", 1700},
+      {"e4m3_n128_normal", "GFLOP/s", 1800}, {"e4m3_promoted_n64_normal", "GFLOP/s", 1850},
+      {"bf16_n128_normal", "GFLOP/s", 850},  {"int8_n128_normal", "GOP/s", 1600}};
+  const auto ceiling_of = [&](const char* scheme) {
+    auto options = make<scalegemm_plan_options>();
+    options.device = "sm_90a";
+    const std::string why = Runtime().explain(make_problem(scheme, "rcr", 512, 512, 512), &options, 1);
+    const size_t at = why.find("gemm_");  // the chosen kernel
+    return compute_ceiling(why.substr(at, why.find('"', at) - at), ceilings);
+  };
+  EXPECT_EQ(ceiling_of("rowcol"), 1800);
+  EXPECT_EQ(ceiling_of("abquant:bn=128"), 1800);
+  EXPECT_EQ(ceiling_of("mxfp4"), 1800);
+  EXPECT_EQ(ceiling_of("none"), 850);
+  EXPECT_EQ(ceiling_of("int8"), 1600);
+  EXPECT_EQ(ceiling_of("bquant:a=bf16,b=int4,g=32"), 850);
+  EXPECT_EQ(ceiling_of("none:a=f32"), 0);
+}
+
 // A share of a ceiling that moved says nothing, and is not given.
 TEST(Harness, AShareNeedsSteadyProbes) {
   CeilingPair pair;
-  pair.before.read_gbps = pair.after.read_gbps = 10;
+  pair.before = pair.after = {{"read", "GB/s", 10}};
   const Work work{.kernel = "", .operations = 1, .bytes = 1e5, .microseconds = 20};
   EXPECT_DOUBLE_EQ(pair.share(work).value_or(0), 0.5);
   EXPECT_TRUE(pair.moved().empty());
-  pair.after.read_gbps = 10.4;
+  pair.after[0].value = 10.4;
   EXPECT_NEAR(pair.share(work).value_or(0), 0.5 / 1.04, 1e-9);
-  pair.after.read_gbps = 9;
+  pair.after[0].value = 9;
   EXPECT_FALSE(pair.share(work).has_value());
   EXPECT_EQ(pair.moved(), std::vector<std::string>{"read 10 -> 9 GB/s"});
 }

@@ -173,5 +173,6 @@ void add_explain(App& app);
 void add_cache(App& app);
 void add_doctor(App& app);
 void add_evaluate(App& app);
+void add_accuracy(App& app);
 
 }  // namespace scalegemm::cli

@@ -128,11 +128,11 @@ void print_table(const Session& session) {
 
 void print(const Session& session) {
   print_table(session);
-  const scalegemm_ceilings& c = session.ceilings.before;
+  const harness::Ceilings& c = session.ceilings.before;
+  const auto rate = [&c](const char* name) { return short_number(harness::rate_of(c, name)); };
   fmt::print("\nCeilings of this run ({} thread{}): f32 FMA {} GFLOP/s, int8 dot {} GOP/s, read {} GB/s.{}\n",
-             session.threads, session.threads == 1 ? "" : "s", short_number(c.f32_fma_gflops),
-             short_number(c.int8_dot_gops), short_number(c.read_gbps),
-             session.complete ? "" : " Interrupted: results are partial.");
+             session.threads, session.threads == 1 ? "" : "s", rate("f32_fma"), rate("int8_dot"),
+             rate("read"), session.complete ? "" : " Interrupted: results are partial.");
   if (const auto moved = session.ceilings.moved(); !moved.empty()) {
     fmt::print(
         "Between the start and the end they moved by more than {:.0f} % ({}): rows that depend on them\n"
@@ -145,8 +145,8 @@ void write_results(const Options& options, const Session& session) {
   Json json = {{"version", scalegemm_version()},
                {"time", static_cast<int64_t>(std::time(nullptr))},
                {"device", cli::json_of(session.device)},
-               {"ceilings", cli::json_of(session.ceilings.before, session.threads)},
-               {"ceilings_after", cli::json_of(session.ceilings.after, session.threads)},
+               {"ceilings", cli::json_of(session.ceilings.before, session.device.name, session.threads)},
+               {"ceilings_after", cli::json_of(session.ceilings.after, session.device.name, session.threads)},
                {"moved", session.ceilings.moved()},
                {"complete", session.complete},
                {"results", Json::array()}};

@@ -160,6 +160,7 @@ int run(const Options& options) {
   };
 
   const Interrupt interrupt;
+  const harness::Ceilings ceilings = runtime.measure_ceilings(device.name, 0);
   std::vector<harness::GpuBenchResult> results;
   bool verified = true;
   for (size_t i = 0; i < shapes.size() && !Interrupt::requested(); ++i) {
@@ -169,6 +170,7 @@ int run(const Options& options) {
     harness::GpuBenchOptions bench;
     bench.choice = {options.runtime.threads, "", options.device};
     bench.kernels = shape.kernels;
+    bench.ceilings = ceilings;
     bench.peers = options.peer == "cublaslt";
     bench.report = [&progress](const std::string& line) {
       progress.clear();
@@ -178,7 +180,7 @@ int run(const Options& options) {
     verified = verified && results.back().verified;
     add_row(shape, results.back());
     if (!options.csv.empty()) {
-      harness::write_file(options.csv, results_header(device) + results_csv(results));
+      harness::write_file(options.csv, results_header(device, kGemmData, ceilings) + results_csv(results));
     }
   }
   // Once more where a larger M was faster: its kernel beside this shape's own.

@@ -23,15 +23,19 @@ Json json_of(const scalegemm_device_info& device) {
       {"l2_bytes", device.l2_bytes}, {"l3_bytes", device.l3_bytes}, {"memory_bytes", device.memory_bytes}};
 }
 
-Json json_of(const scalegemm_ceilings& ceilings, int32_t threads) {
-  return {{"threads", threads},
-          {"f32_fma_gflops", ceilings.f32_fma_gflops},
-          {"f32_fma_fed_gflops", ceilings.f32_fma_fed_gflops},
-          {"bf16_dot_gflops", ceilings.bf16_dot_gflops},
-          {"int8_dot_gops", ceilings.int8_dot_gops},
-          {"int8_dot_fed_gops", ceilings.int8_dot_fed_gops},
-          {"read_gbps", ceilings.read_gbps},
-          {"launch_us", ceilings.launch_us}};
+Json json_of(const std::vector<Ceiling>& ceilings, const std::string& device, int32_t threads) {
+  Json json = {{"device", device}};
+  if (threads > 0) {
+    json["threads"] = threads;
+  }
+  json["rows"] = Json::array();
+  for (const Ceiling& c : ceilings) {
+    json["rows"].push_back({{"name", c.name}, {"value", c.value}, {"unit", c.unit}});
+    if (c.bytes > 0) {
+      json["rows"].back()["bytes"] = c.bytes;
+    }
+  }
+  return json;
 }
 
 Json json_of(const scalegemm_operand_desc& operand) {

@@ -6,7 +6,8 @@
 namespace scalegemm::cli {
 
 Json json_of(const scalegemm_device_info& device);
-Json json_of(const scalegemm_ceilings& ceilings, int32_t threads);
+// threads 0: of a GPU, which has none.
+Json json_of(const std::vector<Ceiling>& ceilings, const std::string& device, int32_t threads);
 Json json_of(const scalegemm_operand_desc& operand);
 Json json_of(const scalegemm_packed_info& packed);
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "facts.h"
 #include "harness/files.h"
 
 namespace scalegemm::cli {
@@ -19,21 +20,25 @@ double gbps(const harness::GpuBenchResult& r) {
   return r.bytes / r.timing.median_us / 1e3;
 }
 
+std::string share(const harness::GpuBenchResult& r) {
+  return r.share_of_ceiling > 0 ? fmt::format("{:.3f}", r.share_of_ceiling) : "";
+}
+
 std::string csv_rows(const harness::GpuBenchResult& r) {
   if (!r.verified) {
     return fmt::format("# {} {}x{}x{} {}: {}\n", r.c.name, r.c.m, r.c.n, r.c.k, r.c.scheme, r.problem);
   }
   const std::string ours =
-      fmt::format("{},{},{},{},\"{}\",{},{:.2f},{:.2f},{:.1f},{:.0f},", r.c.name, r.c.m, r.c.n, r.c.k,
-                  r.c.scheme, r.kernel, r.timing.median_us, r.timing.mad_us, tflops(r), gbps(r));
+      fmt::format("{},{},{},{},\"{}\",{},{:.2f},{:.2f},{:.1f},{:.0f},{},", r.c.name, r.c.m, r.c.n, r.c.k,
+                  r.c.scheme, r.kernel, r.timing.median_us, r.timing.mad_us, tflops(r), gbps(r), share(r));
   std::string rows;
   for (const harness::PeerResult& peer : r.peers) {
     rows += peer.problem.empty()
-                ? fmt::format("{},{},{:.2f},{:.3f},yes\n", ours, peer.name, peer.timing.median_us,
+                ? fmt::format("{}{},{:.2f},{:.3f},yes\n", ours, peer.name, peer.timing.median_us,
                               peer.timing.median_us / r.timing.median_us)
-                : fmt::format("{},{},,,yes\n", ours, peer.name);
+                : fmt::format("{}{},,,yes\n", ours, peer.name);
   }
-  return rows.empty() ? ours + ",,,,yes\n" : rows;
+  return rows.empty() ? ours + ",,,yes\n" : rows;
 }
 
 Json json_of(const harness::GpuBenchResult& r) {
@@ -55,6 +60,7 @@ Json json_of(const harness::GpuBenchResult& r) {
   if (r.verified) {
     json["tflops"] = tflops(r);
     json["gbps"] = gbps(r);
+    json["share_of_ceiling"] = r.share_of_ceiling > 0 ? Json(r.share_of_ceiling) : Json(nullptr);
   }
   for (const harness::PeerResult& peer : r.peers) {
     Json entry = {{"name", peer.name}};
@@ -86,10 +92,11 @@ void add_rows(Table& table, const harness::GpuBenchResult& r) {
         comma + (peer.problem.empty() ? fmt::format("{:.2f}", peer.timing.median_us / r.timing.median_us)
                                       : std::string("-"));
   }
-  row.insert(row.end(),
-             {fmt::format("{:.2f}", r.timing.median_us), fmt::format("{:.1f}", tflops(r)),
-              short_number(gbps(r)), fmt::format("{:.1f}", r.host_us), fmt::format("{:.2f}", r.graph_us),
-              peers.empty() ? "-" : peers, ratios.empty() ? "-" : ratios});
+  row.insert(row.end(), {fmt::format("{:.2f}", r.timing.median_us), fmt::format("{:.1f}", tflops(r)),
+                         short_number(gbps(r)),
+                         r.share_of_ceiling > 0 ? fmt::format("{:.0f} %", 100 * r.share_of_ceiling) : "-",
+                         fmt::format("{:.1f}", r.host_us), fmt::format("{:.2f}", r.graph_us),
+                         peers.empty() ? "-" : peers, ratios.empty() ? "-" : ratios});
   table.add(std::move(row));
 }
 
@@ -124,12 +131,15 @@ Json json_of(const harness::QuantizeBenchResult& r) {
 // Makes the result of every case, prints a table and writes CSV and JSON.
 template <class Result>
 int bench_cases(const Runtime& runtime, const GpuBench& options, const std::string& header,
-                const std::function<Result(const harness::Case&)>& bench) {
+                const std::function<Result(const harness::Case&)>& bench, const Json& ceilings) {
   const scalegemm_device_info device = find_device(runtime, options.device);
   const Interrupt interrupt;
   Progress progress(options.progress.show(), static_cast<int64_t>(options.cases.size()));
   std::vector<Result> results;
   Json json = {{"version", scalegemm_version()}, {"device", device.model}, {"results", Json::array()}};
+  if (!ceilings.empty()) {
+    json["ceilings"] = ceilings;
+  }
   bool verified = true;
   bool complete = true;
   for (size_t i = 0; i < options.cases.size() && complete; ++i) {
@@ -163,8 +173,8 @@ std::string results_csv(const std::vector<harness::GpuBenchResult>& results) {
 }
 
 void print_results(const std::vector<harness::GpuBenchResult>& results) {
-  Table table({"shape", "m", "n", "k", "scheme", "median us", "TFLOP/s", "GB/s", "host us", "graph us",
-               "peer", "peer / ours"});
+  Table table({"shape", "m", "n", "k", "scheme", "median us", "TFLOP/s", "GB/s", "of ceiling", "host us",
+               "graph us", "peer", "peer / ours"});
   for (const harness::GpuBenchResult& result : results) {
     add_rows(table, result);
   }
@@ -215,29 +225,55 @@ scalegemm_device_info find_device(const Runtime& runtime, const std::string& nam
               fmt::format("device: needed one that scalegemm info lists; given {}", name));
 }
 
-std::string results_header(const scalegemm_device_info& device, std::string_view data) {
-  return fmt::format(
+std::string results_header(const scalegemm_device_info& device, std::string_view data,
+                           const harness::Ceilings& ceilings) {
+  std::string header = fmt::format(
       "# device {}, {} multiprocessors, {}; clocks not locked; scalegemm {}\n"
       "# data: {}; cold L2 (operand sets rotate over 2x the cache); events "
       "around each\n"
       "# call, launch included; ours and the peer interleaved in one process; median and MAD; verified in "
       "the same run\n",
       device.model, device.cores, device.features, scalegemm_version(), data);
+  if (ceilings.empty()) {
+    return header;
+  }
+  header +=
+      "# share_of_ceiling: the larger of operations / matrix rate and the cold read of the bytes, over the "
+      "median; measured just before:\n";
+  std::string reads;
+  for (const Ceiling& c : ceilings) {
+    if (c.name == "read") {
+      const auto bytes = static_cast<double>(c.bytes);
+      reads += fmt::format(", {:g} MB {:.1f} us", bytes / 1e6, bytes / (c.value * 1e3));
+    } else if (c.name == "launch") {
+      reads += fmt::format("# launch {:.1f} us; cold read", c.value);
+    } else if (c.name.ends_with("_normal")) {
+      header += fmt::format("# {} {:.0f} {}\n", c.name, c.value, c.unit);
+    }
+  }
+  return header + reads + "\n";
 }
 
 int bench_on_device(const Runtime& runtime, const GpuBench& options) {
-  const std::string header = results_header(find_device(runtime, options.device));
-  return bench_cases<harness::GpuBenchResult>(runtime, options, header, [&](const harness::Case& c) {
-    return harness::bench_on_gpu(runtime, c, options.bench);
-  });
+  const scalegemm_device_info device = find_device(runtime, options.device);
+  harness::GpuBenchOptions bench = options.bench;
+  bench.ceilings = runtime.measure_ceilings(device.name, 0);
+  const std::string header = results_header(device, kGemmData, bench.ceilings);
+  return bench_cases<harness::GpuBenchResult>(
+      runtime, options, header,
+      [&](const harness::Case& c) { return harness::bench_on_gpu(runtime, c, bench); },
+      json_of(bench.ceilings, device.name, 0));
 }
 
 int bench_quantizers_on_device(const Runtime& runtime, const GpuBench& options, int32_t source_dtype) {
   const std::string header =
-      results_header(find_device(runtime, options.device), "normal values; e8m0 scales by floor");
-  return bench_cases<harness::QuantizeBenchResult>(runtime, options, header, [&](const harness::Case& c) {
-    return harness::bench_quantizer(runtime, c, source_dtype, options.bench);
-  });
+      results_header(find_device(runtime, options.device), "normal values; e8m0 scales by floor", {});
+  return bench_cases<harness::QuantizeBenchResult>(runtime, options, header,
+                                                   [&](const harness::Case& c) {
+                                                     return harness::bench_quantizer(runtime, c, source_dtype,
+                                                                                     options.bench);
+                                                   },
+                                                   {});
 }
 
 }  // namespace scalegemm::cli

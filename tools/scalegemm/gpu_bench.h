@@ -32,9 +32,10 @@ void print_results(const std::vector<harness::GpuBenchResult>& results);
 std::string results_csv(const std::vector<harness::QuantizeBenchResult>& results);
 void print_results(const std::vector<harness::QuantizeBenchResult>& results);
 
-// The header lines of a results file: device, driver, clocks, data, protocol.
-std::string results_header(const scalegemm_device_info& device,
-                           std::string_view data = "normal values through the quantisers");
+inline constexpr std::string_view kGemmData = "normal values through the quantisers";
+// The header lines of a results file: device, driver, clocks, data, protocol, ceilings where there are any.
+std::string results_header(const scalegemm_device_info& device, std::string_view data,
+                           const harness::Ceilings& ceilings);
 
 scalegemm_device_info find_device(const Runtime& runtime, const std::string& name);
 
