@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Literal, NamedTuple, Optional, Union
 
-from . import _core
+from . import _arrays, _core
 from ._core import DeviceInfo, Operand, Packed, Plan, Problem, Quantized, Runtime, Tensor
 from ._errors import InvalidArgument
 
@@ -286,6 +286,7 @@ def matmul(
         InvalidArgument: shapes, types or devices that do not fit; nothing was written.
         Unsupported: no kernel does it.
     """
+    given = a
     if scheme is not None:
         operand_a, operand_b = _core.operands(scheme)
         a = _quantized(a, operand_a, "a")
@@ -293,6 +294,7 @@ def matmul(
             _require_operand(b.info().operand, operand_b, "b")
         else:
             b = _quantized(b, operand_b, "b")
-    return _core.matmul(
+    d = _core.matmul(
         runtime(), a, b, out, bias, c, alpha, beta, activation, clamp, accuracy, batch_invariant, out_dtype
     )
+    return d if a is given or out is not None else _arrays.finish_out(given, d)

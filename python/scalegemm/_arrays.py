@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from . import _core
+from ._errors import Unsupported
 
 _NAMES: dict[str, str] = _core.library_names()
 # scalegemm dtype -> unsigned integer of NumPy that holds its bytes, where NumPy itself has no such type.
-_BYTES = {name: "uint16" if name == "bf16" else "uint8" for name in _NAMES if name not in ("f32", "f16", "int8", "int32")}
+_BYTES = {
+    name: "uint16" if name == "bf16" else "uint8" for name in _NAMES if name not in ("f32", "f16", "int8", "int32")
+}
 _ALIGN = 64
 
 
@@ -30,7 +33,7 @@ def _numpy(like: Any) -> Any:
     """NumPy, or CuPy for an array of CuPy."""
     if hasattr(like, "__cuda_array_interface__"):
         if _library(like) != "cupy":
-            raise _core_unsupported(f"out: arrays of {type(like)} can be read only; give one to write to")
+            raise Unsupported(f"out: must be given: arrays of {type(like)} cannot be made here")
         import cupy
 
         return cupy
@@ -39,18 +42,12 @@ def _numpy(like: Any) -> Any:
     return numpy
 
 
-def _core_unsupported(text: str) -> Exception:
-    from ._errors import Unsupported
-
-    return Unsupported(text)
-
-
 def _empty(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     xp = _numpy(like)
     if xp.__name__ == "cupy":
         with like.device:
             return xp.empty(shape, dtype)
-    # JAX takes memory over without a copy when it is aligned so.
+    # Aligned as JAX wants memory that it takes over.
     dtype = xp.dtype(dtype)
     count = dtype.itemsize
     for extent in shape:
@@ -82,17 +79,18 @@ def empty_out(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
         try:
             import ml_dtypes
         except ImportError:
-            raise _core_unsupported(f"out_dtype: NumPy has {dtype} only with ml_dtypes installed") from None
+            raise Unsupported(f"out_dtype: NumPy has {dtype} only with ml_dtypes installed") from None
         return _empty(like, shape, getattr(ml_dtypes, _NAMES[dtype]))
     return _empty(like, shape, _NAMES[dtype])
 
 
 def finish_out(like: Any, out: Any) -> Any:
     """`out` as an array of the library of `like`, where that cannot be written to (JAX)."""
-    if _library(_base(like)) in ("jax", "jaxlib"):
+    like = _base(like)
+    if _library(like) in ("jax", "jaxlib"):
         import jax
 
-        return jax.numpy.asarray(out)
+        return jax.device_put(out, next(iter(like.devices())))  # takes aligned memory over, without a copy
     return out
 
 
@@ -112,10 +110,10 @@ def current_stream(like: Any, device: int) -> int:
     if _is_torch(like):
         import torch
 
-        return torch._C._cuda_getCurrentRawStream(device)
+        return int(torch._C._cuda_getCurrentRawStream(device))
     if _library(like) == "cupy":
         import cupy
 
         with cupy.cuda.Device(device):
-            return cupy.cuda.get_current_stream().ptr
+            return int(cupy.cuda.get_current_stream().ptr)
     return 0

@@ -197,7 +197,7 @@ void describe_torch(nb::handle array, const char* name, View* view) {
                     .index = static_cast<int32_t>(integer(call(array, names().get_device).ptr()))};
   } else if (get(array, names().is_cpu).ptr() != Py_True) {
     refuse(std::string(name) + ": is on a device that scalegemm does not know: " +
-           nb::cast<std::string>(nb::str(array.attr("device"))));
+           nb::cast<std::string>(nb::str(nb::object(array.attr("device")))));
   }
 }
 

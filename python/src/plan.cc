@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "quantized.h"
@@ -75,6 +76,25 @@ class Scratch {
 // The array whose library makes new arrays: codes of a Quantized, the array of a Tensor.
 nb::handle like_of(nb::handle a) {
   return nb::isinstance<Quantized>(a) ? nb::handle(nb::inst_ptr<Quantized>(a)->codes) : a;
+}
+
+// The C ABI's names of arguments that have another one here.
+struct Renamed {
+  std::string_view theirs, ours;
+};
+constexpr Renamed kRenamed[] = {{"d: ", "out: "}, {"packed_b: ", "b: "}};
+
+void check_run(scalegemm_status status) {
+  if (status == SCALEGEMM_OK) {
+    return;
+  }
+  std::string text = scalegemm_last_error();
+  for (const Renamed& name : kRenamed) {
+    if (text.starts_with(name.theirs)) {
+      text.replace(0, name.theirs.size(), name.ours);
+    }
+  }
+  throw Error(status, text);
 }
 
 struct RunArguments {
@@ -173,7 +193,7 @@ nb::object run(const PlanObject& plan, const RunArguments& r) {
     const nb::gil_scoped_release unlocked;
     status = plan.plan.run_status(args);
   }
-  check(status);
+  check_run(status);
   return r.out.is_none() ? arrays_function("finish_out")(like_of(r.a), out) : out;
 }
 
