@@ -205,28 +205,21 @@ def explain(problem: Problem, *, device: str = "cpu", json: bool = False) -> str
     return runtime().explain(problem, device=device, json=json)
 
 
-def pack(weights: Union[Array, Quantized], scheme: Union[str, Problem, None] = None, *, device: str = "cpu") -> Packed:
+def pack(weights: Union[Array, Quantized], scheme: Union[str, Problem], *, device: str = "cpu") -> Packed:
     """Puts weights, once, in the order that kernels read fastest.
 
     Args:
         weights: Quantized; or an f32 array N x K (or batch x N x K), which the scheme then quantises; or an array of
             the operand's own type where it has no scales.
-        scheme: which A the weights will meet: a scheme or a Problem (of which M plays no part). None: an A in bf16
-            without scales.
+        scheme: what A the weights will meet, which decides their order: a scheme, or a Problem (packed; its M plays
+            no part).
         device: of the plans that will run it.
 
     Raises:
         InvalidArgument: weights that are not what the scheme's B is.
         Unsupported: the device takes its weights raw (GPUs).
     """
-    if isinstance(scheme, Problem):
-        a, b = scheme.a, scheme.b
-    elif scheme is not None:
-        a, b = _core.operands(scheme)
-    elif isinstance(weights, Quantized):
-        a, b = Operand("bf16"), weights.operand
-    else:
-        raise InvalidArgument("scheme: must be given for weights that are no Quantized")
+    a, b = (scheme.a, scheme.b) if isinstance(scheme, Problem) else _core.operands(scheme)
     q = _quantized(weights, b, "weights")
     target = scheme if isinstance(scheme, Problem) else _core.weight_problem(a, q)
     return runtime().pack(target, q, device=device)

@@ -121,7 +121,13 @@ const NamedType& type_of(nb::handle array, const char* name) {
       return type;
     }
   }
-  refuse(std::string(name) + ": dtype " + nb::cast<std::string>(nb::str(dtype)) + " is none of scalegemm's");
+  std::string known;
+  for (const NamedType& type : kTypes) {
+    known += known.empty() ? "" : ", ";
+    known += type.name;
+  }
+  refuse(std::string(name) + ": dtype must be one of " + known + ", got " +
+         nb::cast<std::string>(nb::str(dtype)));
 }
 
 // The extent of the memory that shape and strides span: a library's view lies within its storage.

@@ -15,7 +15,7 @@
 namespace scalegemm::python {
 namespace {
 
-// Words of the enumerations, by value from `kFirst` on.
+// Words of the enumerations, by value from 0 on.
 constexpr const char* kActivations[] = {"none", "relu", "gelu_tanh", "gelu_erf", "silu"};
 constexpr const char* kAccuracies[] = {"promoted", "fast", "exact"};
 
