@@ -104,7 +104,7 @@ struct RunArguments {
   float alpha, beta;
 };
 
-// Stream, workspace and out of a GPU run: made by the library of A, on its current stream.
+// Stream and workspace of a GPU run: of the library of A, on its current stream.
 void complete_cuda(const PlanObject& plan, const RunArguments& r, scalegemm_run_args* args,
                    nb::object* held) {
   const nb::handle like = like_of(r.a);

@@ -193,7 +193,6 @@ Quantized make_quantized(nb::object codes, const Operand& operand, nb::object sc
   const View view = describe(codes, "codes");
   q.device = view.device;
   q.ndim = view.ndim;
-  q.library = view.library;
   const scalegemm_scale_desc& s = operand.desc.scale;
   q.code_tensor = part(codes, "codes", Role::kCodes, operand.desc.dtype, q.device);
   q.scale_tensor = part(scales, "scales", Role::kCodes, s.dtype, q.device);

@@ -15,7 +15,6 @@ struct Quantized {
   scalegemm_tensor code_tensor{}, scale_tensor{}, zero_tensor{};
   float* global = nullptr;
   int ndim = 0;
-  Library library = Library::kNumpy;
 };
 
 // Describes the arrays and checks their types and devices against the operand.

@@ -83,3 +83,39 @@ def test_refused():
         sg.matmul(a.to("meta"), a)
     with pytest.raises(sg.InvalidArgument, match="b: unsigned integers are bytes"):
         sg.matmul(a, a.to(torch.uint8))
+
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device here")
+
+
+def to_cuda(q):
+    return sg.Quantized(q.codes.cuda(), q.operand, scales=q.scales.cuda())
+
+
+@needs_cuda
+def test_work_is_on_the_current_stream():
+    qa, qb = sg.quantize(torch.randn(64, 512), "rowcol", "a"), sg.quantize(torch.randn(256, 512), "rowcol")
+    a, b = to_cuda(qa), to_cuda(qb)
+    codes = a.codes.clone()
+    a.codes.view(torch.uint8).zero_()
+    sg.matmul(a, b)  # the plan is made
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(200_000_000)
+        a.codes.copy_(codes)
+        d = sg.matmul(a, b)  # on another stream it would meet zeros
+        torch.cuda.current_stream().synchronize()
+    assert d.device == a.codes.device
+    assert_close(d.cpu(), qa, qb)
+    with pytest.raises(sg.InvalidArgument, match="b: must be on cuda:0, is on cpu"):
+        sg.matmul(a, qb)
+
+
+@needs_cuda
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_activations_are_quantised_on_the_gpu(dtype):
+    x = torch.randn(33, 512).to(dtype)
+    want = sg.quantize(x, "abquant", "a")
+    got = sg.quantize(x.cuda(), "abquant", "a")
+    assert torch.equal(got.codes.cpu().view(torch.uint8), want.codes.view(torch.uint8))
+    assert torch.equal(got.scales.cpu(), want.scales)
