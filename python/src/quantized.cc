@@ -22,11 +22,7 @@ scalegemm_tensor part(const nb::object& array, const char* name, Role role, int3
   }
   const View view = describe(array, name);
   require_device(view, name, device);
-  scalegemm_tensor t = argument(view, name, role, dtype);
-  // A zero point is a byte, and int8 can hold all of them.
-  if (role == Role::kZeros && t.dtype == SCALEGEMM_INT8 && is_packed4(dtype)) {
-    t.dtype = dtype;
-  }
+  const scalegemm_tensor t = argument(view, name, role, dtype);
   if (t.dtype != dtype) {
     refuse(std::string(name) + ": dtype must be " + dtype_text(dtype) + ", got " + dtype_text(t.dtype));
   }
@@ -223,7 +219,8 @@ void bind_quantized(nb::module_& m) {
       "A quantised matrix: (code - zero) * scale * global.\n\n"
       "codes: rows x K or batch x rows x K in the operand's type, or bytes (uint8, of 16-bit types "
       "uint16); 4-bit\ncodes two a byte, K/2 columns. scales, zeros: ceil(rows / block[0]) x "
-      "ceil(K / block[1]); zero points one a\nbyte. global_scale: one f32. All on one device, in "
+      "ceil(K / block[1]); zero points one a\nbyte, in the low nibble. global_scale: one f32. All on one "
+      "device, in "
       "any strides; the arrays are kept, not copied.")
       .def(
           "__init__",

@@ -92,12 +92,13 @@ Quantized unpack(const PackedObject& packed) {
   }
   Quantized out = make_quantized(
       make_array(info.operand.dtype, info.n, is_packed4(info.operand.dtype) ? info.k / 2 : info.k), operand,
-      make_array(s.dtype, grid.first, grid.second),
-      make_array(s.zero_dtype == SCALEGEMM_DTYPE_NONE ? 0 : SCALEGEMM_INT8, grid.first, grid.second), global);
+      make_array(s.dtype, grid.first, grid.second), make_array(s.zero_dtype, grid.first, grid.second),
+      global);
   auto args = make<scalegemm_pack_args>();
   args.b = out.code_tensor;
   args.scale_b = out.scale_tensor;
   args.zero_b = out.zero_tensor;
+  // scalegemm_unpack writes the bytes as int8.
   args.zero_b.dtype = out.zero_tensor.data != nullptr ? SCALEGEMM_INT8 : SCALEGEMM_DTYPE_NONE;
   args.global_b = out.global;
   packed.packed.unpack(args);

@@ -68,13 +68,19 @@ def test_4_bit_codes(name, own, rng):
         sg.matmul(a, b)
 
 
-def test_zero_points_of_ml_dtypes(rng):
-    q = sg.quantize(rng.uniform(0, 1, (4, 128)).astype(np.float32), "bquant:b=uint4,scale=f16,zero=uint4")
-    typed = sg.Quantized(q.codes, q.operand, scales=q.scales, zeros=q.zeros.view(ml_dtypes.uint4))
-    assert np.array_equal(sg.dequantize(typed), sg.dequantize(q))
-    signed = sg.Operand("int4", scale="f32", block=(1, 32), zero="int4")
-    with pytest.raises(sg.InvalidArgument, match="give them as int8"):
-        sg.Quantized(q.codes, signed, scales=np.ones((4, 4), np.float32), zeros=np.zeros((4, 4), ml_dtypes.int4))
+@pytest.mark.parametrize("own", [ml_dtypes.int4, ml_dtypes.uint4])
+def test_zero_points_of_ml_dtypes(own, rng):
+    name = own.__name__
+    values = np.arange(-8, 8) if name == "int4" else np.arange(16)
+    operand = sg.Operand(name, scale="f32", block=(1, 2), zero=name)
+    q = sg.Quantized(
+        np.zeros((1, 16), np.uint8), operand, scales=np.ones((1, 16), np.float32), zeros=values.astype(own)[None]
+    )
+    want = -values.repeat(2).astype(np.float32)[None]
+    assert np.array_equal(sg.dequantize(q), want)
+    assert np.array_equal(sg.matmul(np.eye(32, dtype=np.float32), q), want.T)
+    with pytest.raises(sg.InvalidArgument, match=f"zeros: dtype must be {name}, got int8"):
+        sg.Quantized(q.codes, operand, scales=q.scales, zeros=np.zeros((1, 16), np.int8))
 
 
 @pytest.mark.parametrize("layout", ["rcr", "rrr", "crr", "ccr"])
