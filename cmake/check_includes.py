@@ -36,6 +36,7 @@ ROOMS = {
     # Makes the library's own kernels while the library is built, so it works from the rooms.
     "tools/build_builtin": ["base", "num", "spec", "arch", "layout", "gen", "toolchain", "store", "dispatch"],
     "tools": [],
+    "python": [],
     "bench": ["base", "num", "spec", "layout", "ref", "device"],
 }
 
@@ -99,7 +100,7 @@ def fault_of(path, folder, quote, header):
 def include_faults():
     count = 0
     for pattern in ("*.h", "*.hpp", "*.cc", "*.cpp", "*.cu", "*.cuh"):
-        for top in ("src", "include", "kernels", "tools", "bench"):
+        for top in ("src", "include", "kernels", "tools", "python", "bench"):
             for file in sorted((ROOT / top).rglob(pattern)):
                 path = file.relative_to(ROOT)
                 folder = folder_of(path)

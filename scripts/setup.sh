@@ -3,7 +3,7 @@
 
 # What the build needs, as Debian and Ubuntu call it.
 BUILD_PACKAGES=(ca-certificates ccache cmake g++ git libcli11-dev libfmt-dev libgtest-dev
-  libtomlplusplus-dev libxxhash-dev ninja-build nlohmann-json3-dev python3 python3-pip python3-venv)
+  libtomlplusplus-dev libxxhash-dev ninja-build nlohmann-json3-dev python3 python3-dev python3-pip python3-venv)
 # What ./check needs besides.
 LINT_PACKAGES=(clang-tidy)
 

@@ -198,7 +198,7 @@ Result<std::vector<BuiltKernel>> build(const std::vector<Unit>& units, const Bui
   }
   const std::string objects = options.out + "/objects";
   SCALEGEMM_RETURN_IF_ERROR(base::make_dirs(objects));
-  store::Store cache(options.out + "/cache");
+  store::Store cache(options.cache.empty() ? options.out + "/cache" : options.cache);
   Session session{.options = options,
                   .host = *compiler,
                   .nvrtc = nvrtc.get(),

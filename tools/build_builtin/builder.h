@@ -13,7 +13,8 @@
 namespace scalegemm::build_builtin {
 
 struct BuildOptions {
-  std::string out;       // folder: <out>/kernels.a, registry.cc, cubins.S, cache, objects
+  std::string out;       // folder: <out>/kernels.a, registry.cc, cubins.S, objects
+  std::string cache;     // folder of compiled kernels; empty: <out>/cache
   std::string compiler;  // program, or program and arguments ("ccache g++"); empty: found
   std::string archiver = "ar";
   std::string nvrtc;                     // the NVRTC library for CUDA kernels; empty: they are refused

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   bb::BuildOptions options;
   app.add_option("--manifest", manifests, "TOML file that lists kernels; repeatable")->required();
   app.add_option("--out", options.out, "Folder for kernels.a, cubins.S and registry.cc")->required();
+  app.add_option("--cache", options.cache, "Folder of compiled kernels, shared by builds; OUT/cache");
   app.add_option("--compiler", options.compiler, "C++ compiler, with a launcher before it if wanted");
   app.add_option("--archiver", options.archiver, "ar or compatible");
   app.add_option("--nvrtc", options.nvrtc, "NVRTC library (libnvrtc.so.13), for CUDA kernels");
