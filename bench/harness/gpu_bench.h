@@ -1,8 +1,8 @@
 // Times on a GPU: one shape in one scheme, kernels and peers interleaved in one process.
 //
-// Each call lies between two events of the default stream, candidates in turn, operand sets rotating over
-// twice the L2 cache. Never one list after the other: the chip's clock falls within milliseconds of full
-// load, so a list timed in order ranks by position.
+// Each call lies between two events of the default stream, candidates interleaved in an order that changes
+// from round to round, operand sets rotating over twice the L2 cache. Never one list after the other: the
+// chip's clock falls within milliseconds of full load, so a list timed in order ranks by position.
 #pragma once
 
 #include <functional>

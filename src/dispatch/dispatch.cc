@@ -79,8 +79,14 @@ struct Judge {
 Status use_tuned(const TunedRow& row, const Judge& judge, Explanation& out) {
   SCALEGEMM_ASSIGN_OR_RETURN(KernelSpec spec, spec::parse(row.kernel));
   if (spec.target == spec::Target::kSm90a && spec.pipeline != spec::Pipeline::kMma) {
-    // Rows say nothing of the epilogue: the same tile with the epilogue that the problem needs.
-    spec.fused = out.problem.epilogue != spec::EpilogueSpec{};
+    // The row's tile for this problem: rows say nothing of the epilogue, and may be those of its kin.
+    const Problem& p = out.problem;
+    spec.fused = p.epilogue != spec::EpilogueSpec{};
+    spec.a = p.a.type;
+    spec.b = p.b.type;
+    spec.d = p.d;
+    spec.a_scale = p.a.scale;
+    spec.b_scale = p.b.scale;
   }
   const std::string name = spec::name(spec);
   const auto named = std::find_if(out.candidates.begin(), out.candidates.end(),
@@ -103,21 +109,34 @@ Status use_tuned(const TunedRow& row, const Judge& judge, Explanation& out) {
   return ok_status();
 }
 
+// The problem of the same cost on a GPU that the library's table was measured with: operands as they are
+// copied, e4m3 for fp8 and bf16 for 16 bits, a scale a row where scales span K.
+Problem kin_of(const Problem& problem) {
+  Problem kin = problem;
+  kin.a.layout = spec::Layout::kRow;
+  kin.b.layout = spec::Layout::kCol;
+  for (spec::OperandSpec* o : {&kin.a, &kin.b}) {
+    o->type = o->type == num::DType::kE5m2 ? num::DType::kE4m3 : o->type;
+    o->type = o->type == num::DType::kF16 ? num::DType::kBf16 : o->type;
+    const bool spans_k = !o->scale || o->scale->block_k == spec::kAll;
+    if (spans_k && num::info(o->type).bits == 8) {
+      o->scale = spec::ScaleSpec{};
+    }
+  }
+  kin.d = num::info(kin.d).bits == 16 ? num::DType::kBf16 : kin.d;
+  return kin;
+}
+
 Status overlay(const Options& options, const Judge& judge, Explanation& out) {
   Problem keyed = out.problem;
   keyed.m = keyed.batch_invariant ? kRankRows : keyed.m;
-  // Where operands are copied first, the kernel is chosen as for the copies.
-  Problem straight = keyed;
-  if (!spec::is_cpu(judge.best)) {
-    straight.a.layout = spec::Layout::kRow;
-    straight.b.layout = spec::Layout::kCol;
-  }
+  const Problem kin = spec::is_cpu(judge.best) ? keyed : kin_of(keyed);
   const auto find = [&](const TunedTable* table) -> const TunedRow* {
     if (table == nullptr) {
       return nullptr;
     }
     const TunedRow* row = table->find(keyed, judge.best, judge.device);
-    return row != nullptr ? row : table->find(straight, judge.best, judge.device);
+    return row != nullptr ? row : table->find(kin, judge.best, judge.device);
   };
   const TunedRow* row = find(options.tuned);
   if (row == nullptr) {

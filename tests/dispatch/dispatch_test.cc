@@ -320,6 +320,34 @@ TEST(ExplainTarget, SmallMPrefersSmallTiles) {
   EXPECT_GE(rows_of(4096), 64);
 }
 
+// A problem without a row of its own takes the tile of its kin: the same cost, other types of scales and D.
+TEST(Overlay, GpuProblemsTakeTheTileOfTheirKin) {
+  Problem measured = problem_of("rowcol", 64);
+  measured.d = DType::kBf16;
+  measured.accuracy = spec::Accuracy::kFast;
+  spec::GpuDesc gpu;
+  gpu.name = "NVIDIA H200";
+  const Result<Explanation> plain = explain(measured, gpu);
+  ASSERT_TRUE(plain.ok());
+  const spec::KernelSpec tile = plain->candidates[3].spec;
+  TunedTable table;
+  table.add({Target::kSm90a, "*", signature(measured), 64, 4096, 4096, spec::name(tile), 1.0, 0.0});
+  const auto chosen = [&](std::string_view scheme, DType d) {
+    Problem p = problem_of(scheme, 64);
+    p.d = d;
+    p.accuracy = spec::Accuracy::kFast;
+    const Result<Explanation> e = explain(p, gpu, {.tuned = &table});
+    EXPECT_TRUE(e.ok());
+    EXPECT_EQ(e->candidates[0].tuned_us.has_value(), true) << scheme;
+    EXPECT_EQ(e->candidates[0].spec.d, d);
+    return e->candidates[0].spec.tile;
+  };
+  EXPECT_EQ(chosen("rowcol", DType::kBf16), tile.tile);
+  EXPECT_EQ(chosen("tensor", DType::kF16), tile.tile);
+  EXPECT_EQ(chosen("tensor:a=e5m2", DType::kBf16), tile.tile);
+  EXPECT_EQ(chosen("rowcol:b=e5m2", DType::kF16), tile.tile);
+}
+
 // Operands that TMA cannot address as they lie are copied, and that is said and counted.
 TEST(ExplainTarget, OtherLayoutsAndOddRowsAreCopied) {
   const auto chosen = [](std::string_view layout, int64_t k) {
