@@ -26,11 +26,35 @@ void require(const Status& status) {
   }
 }
 
+// A few bytes on the device.
+class Scratch {
+ public:
+  explicit Scratch(const Gpu& gpu) : gpu_(gpu) {
+    const auto address = gpu->allocate(kBytes);
+    require(address.status());
+    address_ = *address;
+  }
+  ~Scratch() { (void)gpu_->release(address_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void fill() const {
+    require(device::cuda::check(gpu_->driver().fill_async(address_, 0, kBytes, nullptr), "filling memory"));
+  }
+
+ private:
+  static constexpr size_t kBytes = 16;
+  const Gpu& gpu_;
+  device::cuda::Address address_ = 0;
+};
+
 std::vector<std::vector<double>> rounds(const Gpu& gpu, std::span<const Candidate> calls, int warmup,
                                         int repeat) {
   const device::cuda::Current current(*gpu);
   require(current.status());
   device::cuda::EventPairs events(gpu->driver(), calls.size() * static_cast<size_t>(repeat));
+  // Kernels that are launched for it (ours, cuBLASLt's) start while the kernel before them ends, across the
+  // events between: then one's time holds part of the other's work. A fill between calls keeps them apart.
+  const Scratch apart(gpu);
   for (int round = 0; round < warmup; ++round) {
     for (const Candidate& call : calls) {
       call();
@@ -44,11 +68,13 @@ std::vector<std::vector<double>> rounds(const Gpu& gpu, std::span<const Candidat
     std::shuffle(order.begin(), order.end(), random);
     for (const size_t i : order) {
       const size_t pair = static_cast<size_t>(round) * calls.size() + i;
+      apart.fill();
       events.start(pair);
       calls[i]();
       events.stop(pair);
     }
   }
+  apart.fill();
   require(gpu->synchronize());
   std::vector<std::vector<double>> times(calls.size());
   for (int round = 0; round < repeat; ++round) {
