@@ -130,33 +130,51 @@ double graph_time(const Plan& plan, Operands& operands, const Gpu& gpu) {
     require(device::cuda::check(error, what));
   };
   const size_t runs = std::max<size_t>(16, operands.copies.size());
-  device::cuda::Stream stream = nullptr;
-  device::cuda::Graph graph = nullptr;
-  device::cuda::GraphExec replay = nullptr;
-  ok(d.stream_create(&stream, 1), "making a stream");
-  ok(d.capture_begin(stream, 1), "beginning a capture");
+  // Freed also where a call throws; a capture that was begun is ended then.
+  struct Capture {
+    const device::cuda::Driver& d;
+    device::cuda::Stream stream = nullptr;
+    device::cuda::Graph graph = nullptr;
+    device::cuda::GraphExec replay = nullptr;
+    bool open = false;
+    ~Capture() {
+      if (open) {
+        d.capture_end(stream, &graph);
+      }
+      if (replay != nullptr) {
+        d.graph_exec_destroy(replay);
+      }
+      if (graph != nullptr) {
+        d.graph_destroy(graph);
+      }
+      if (stream != nullptr) {
+        d.stream_destroy(stream);
+      }
+    }
+  } capture{d, nullptr, nullptr, nullptr, false};
+  ok(d.stream_create(&capture.stream, 1), "making a stream");
+  ok(d.capture_begin(capture.stream, 1), "beginning a capture");
+  capture.open = true;
   for (size_t i = 0; i < runs; ++i) {
     scalegemm_run_args args = operands.take();
-    args.stream = stream;
+    args.stream = capture.stream;
     plan.run(args);
   }
-  ok(d.capture_end(stream, &graph), "ending a capture");
-  ok(d.graph_instantiate(&replay, graph, 0), "making a graph");
+  capture.open = false;
+  ok(d.capture_end(capture.stream, &capture.graph), "ending a capture");
+  ok(d.graph_instantiate(&capture.replay, capture.graph, 0), "making a graph");
   constexpr size_t kReplays = 7;
   device::cuda::EventPairs events(d, kReplays);
   std::vector<double> times;
   for (size_t i = 0; i < kReplays; ++i) {
-    events.start(i, stream);
-    ok(d.graph_launch(replay, stream), "replaying a graph");
-    events.stop(i, stream);
+    events.start(i, capture.stream);
+    ok(d.graph_launch(capture.replay, capture.stream), "replaying a graph");
+    events.stop(i, capture.stream);
   }
-  ok(d.stream_synchronize(stream), "waiting for a graph");
+  ok(d.stream_synchronize(capture.stream), "waiting for a graph");
   for (size_t i = 1; i < kReplays; ++i) {  // the first uploads the graph
     times.push_back(events.microseconds(i) / static_cast<double>(runs));
   }
-  d.graph_exec_destroy(replay);
-  d.graph_destroy(graph);
-  d.stream_destroy(stream);
   return summarize(std::move(times)).median_us;
 }
 

@@ -281,11 +281,12 @@ typedef struct scalegemm_plan_options {
 /* Can it run, with which kernel? Compiles nothing. */
 typedef struct scalegemm_support {
   uint64_t struct_size;
-  int32_t supported;        /* 1 or 0 */
-  int32_t needs_compiler;   /* 1: the kernel is not built in and would be compiled now */
-  uint64_t workspace_bytes; /* of scalegemm_run; 0 when needs_compiler: known once there is a plan */
-  char kernel[256];         /* "" when unsupported */
-  char reason[1024];        /* why not, or why this kernel */
+  int32_t supported;      /* 1 or 0 */
+  int32_t needs_compiler; /* 1: the kernel is not built in and would be compiled now */
+  uint64_t
+      workspace_bytes; /* of scalegemm_run; 0 when needs_compiler and on GPUs: known once there is a plan */
+  char kernel[256];    /* "" when unsupported */
+  char reason[1024];   /* why not, or why this kernel */
 } scalegemm_support;
 SCALEGEMM_API scalegemm_status scalegemm_query(scalegemm_runtime* runtime, const scalegemm_problem* problem,
                                                const scalegemm_plan_options* options,

@@ -16,10 +16,6 @@ SG_DEVICE u32 shared_address(const void* p) {
 SG_DEVICE void wait_for_earlier() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
-SG_DEVICE void let_later_start() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
 // ---- mbarrier (PTX ISA, 9.7.13.15). A phase ends when its arrivals and its transaction bytes are both
 // complete. ----
 SG_DEVICE void mbarrier_init(u32 bar, u32 arrivals) {
@@ -61,11 +57,6 @@ SG_DEVICE void mbarrier_wait(u32 bar, u32 parity) {
 // ---- TMA: one 2-D box from global to shared, completing on an mbarrier by bytes ----
 SG_DEVICE void tma_prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-// A box from global memory to L2.
-SG_DEVICE void tma_prefetch(const TensorMap* map, u32 x, u32 y) {
-  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(x), "r"(y)
-               : "memory");
 }
 SG_DEVICE void tma_load(u32 dst, const TensorMap* map, u32 bar, u32 x, u32 y) {
   asm volatile(

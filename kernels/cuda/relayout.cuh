@@ -17,11 +17,6 @@ struct alignas(16) RelayoutUnit {
   u32 w[4];
 };
 
-// The word whose bytes start at `p`, from aligned loads; `p` + 8 may be read.
-SG_DEVICE u32 funnel(u32 low, u32 high, u32 shift) {
-  return __funnelshift_r(low, high, shift);
-}
-
 // 16 bytes at any address, of which `count` exist (the others are 0).
 SG_DEVICE RelayoutUnit load_bytes(const u8* p, u32 count) {
   RelayoutUnit out = {{0, 0, 0, 0}};
@@ -39,7 +34,7 @@ SG_DEVICE RelayoutUnit load_bytes(const u8* p, u32 count) {
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
       const u32 high = words[i + 1];
-      out.w[i] = funnel(low, high, shift);
+      out.w[i] = __funnelshift_r(low, high, shift);
       low = high;
     }
   } else {
@@ -155,7 +150,6 @@ struct Transpose {
 SG_DEVICE void relayout(const SgRelayoutJobs& jobs) {
   __shared__ u32 tile[SG_RELAYOUT_ROWS][SG_RELAYOUT_BYTES / 4];
 #if __CUDA_ARCH__ >= 900
-  let_later_start();
   wait_for_earlier();
 #endif
   u32 i = 0, first = 0;

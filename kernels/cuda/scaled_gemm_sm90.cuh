@@ -131,7 +131,6 @@ SG_DEVICE void scaled_gemm_sm90(const TensorMap* map_a, const TensorMap* map_b, 
   } else {
     __syncthreads();
   }
-  let_later_start();
   wait_for_earlier();
   if (warp_uniform(threadIdx.x / kWarpgroup) == 0) {
     if constexpr (c.consumers > 1)

@@ -16,9 +16,8 @@
 // Reduction, deterministic: every CTA leaves its fp32 partial tile in its own shared memory (fragment order,
 // so conflict free); after a cluster barrier rank r sums accumulator registers [R r / split_k,
 // R (r + 1) / split_k) of all ranks in rank order, scales and stores.
-// Decode chains: launched for programmatic dependent launch, a CTA prefetches its first weights while the
-// kernel before it finishes. Registers: tile_y / 2 accumulators (twice when promoted), no setmaxnreg needed.
-// Limits: as scaled_gemm_sm90; split_k <= 8.
+// Registers: tile_y / 2 accumulators (twice when promoted), no setmaxnreg needed. Limits: as
+// scaled_gemm_sm90; split_k <= 8.
 #pragma once
 #include "cuda/scaled_gemm_sm90.cuh"
 
@@ -208,14 +207,6 @@ SG_DEVICE void run_split_loader(const TensorMap* map_a, const TensorMap* map_b, 
   __syncwarp();
 }
 
-// The weights of the first stages to L2, while an earlier kernel still runs: it hardly ever writes weights,
-// and if it does, L2 is where it writes them.
-template <GemmConfig c>
-SG_DEVICE void prefetch_weights(const TensorMap* map, u32 x0, u32 from, u32 to) {
-  for (u32 step = from; step < min_of(to, from + c.stages); ++step)
-    tma_prefetch(map, step * c.step_k(), x0);
-}
-
 template <GemmConfig c>
 SG_DEVICE void scaled_gemm_splitk_sm90(const TensorMap* map_a, const TensorMap* map_b, const SgTmaGemm& p) {
   check_config<c>();
@@ -231,9 +222,6 @@ SG_DEVICE void scaled_gemm_splitk_sm90(const TensorMap* map_a, const TensorMap* 
     tma_prefetch_map(map_b);
     ring.init_barriers();
   }
-  let_later_start();
-  if (c.swap_ab && threadIdx.x == Plan::kConsumers + kWarp)
-    prefetch_weights<c>(map_b, x0, from, to);
   wait_for_earlier();
   __syncthreads();
   if (threadIdx.x >= Plan::kConsumers) {

@@ -326,8 +326,8 @@ nb::dict library_names() {
 }
 
 View describe(nb::handle array, const char* name) {
-  if (nb::isinstance<Tensor>(array)) {
-    return nb::inst_ptr<Tensor>(array)->view;
+  if (const auto* tensor = instance<Tensor>(array)) {
+    return tensor->view;
   }
   View view;
   view.library = library_of(array, name);

@@ -58,6 +58,19 @@ enum class Role : uint8_t {
   kOutput,  // as kCodes, and written
 };
 
+// The object as an instance of ours, null where it is of another type; a TypeError where its __init__ never
+// ran.
+template <class T>
+const T* instance(nb::handle object) {
+  if (!nb::isinstance<T>(object)) {
+    return nullptr;
+  }
+  if (!nb::inst_ready(object)) {
+    throw nb::type_error("an object of scalegemm whose __init__ was not called");
+  }
+  return nb::inst_ptr<T>(object);
+}
+
 // NumPy, torch, __cuda_array_interface__, DLPack and Tensor. `name` is the argument, for messages.
 View describe(nb::handle array, const char* name);
 

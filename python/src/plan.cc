@@ -30,9 +30,13 @@ struct Loose {
   bool any() const { return !scale.is_none() || !zero.is_none() || !global.is_none(); }
 };
 
-SideTensors side_of(nb::handle array, const char* name, const Loose& loose, Device device) {
-  if (nb::isinstance<Quantized>(array)) {
-    const Quantized& q = *nb::inst_ptr<Quantized>(array);
+SideTensors side_of(nb::handle array, const char* name, const Loose& loose, Device device,
+                    const scalegemm_operand_desc& wanted) {
+  if (const auto* quantized = instance<Quantized>(array)) {
+    const Quantized& q = *quantized;
+    if (!same_quantisation(q.operand.desc, wanted)) {  // grids of other blocks may have the same shape
+      refuse(std::string(name) + ": must be quantised as the problem says, in type, scales and their blocks");
+    }
     if (loose.any()) {
       refuse(std::string(name) + ": a Quantized brings its own scales, so none may be given beside it");
     }
@@ -75,7 +79,8 @@ class Scratch {
 
 // The array whose library makes new arrays: codes of a Quantized, the array of a Tensor.
 nb::handle like_of(nb::handle a) {
-  return nb::isinstance<Quantized>(a) ? nb::handle(nb::inst_ptr<Quantized>(a)->codes) : a;
+  const auto* q = instance<Quantized>(a);
+  return q != nullptr ? nb::handle(q->codes) : a;
 }
 
 // The C ABI's names of arguments that have another one here.
@@ -134,15 +139,15 @@ void complete_cpu(const PlanObject& plan, const RunArguments& r, scalegemm_run_a
   }
 }
 
-void set_b(nb::handle b, const RunArguments& r, Device device, scalegemm_run_args* args) {
-  if (nb::isinstance<PackedObject>(b)) {
+void set_b(nb::handle b, const RunArguments& r, const PlanObject& plan, scalegemm_run_args* args) {
+  if (const auto* packed = instance<PackedObject>(b)) {
     if (r.loose_b.any()) {
       refuse("b: a Packed brings its own scales, so none may be given beside it");
     }
-    args->packed_b = nb::inst_ptr<PackedObject>(b)->packed.get();
+    args->packed_b = packed->packed.get();
     return;
   }
-  const SideTensors side = side_of(b, "b", r.loose_b, device);
+  const SideTensors side = side_of(b, "b", r.loose_b, plan.device, plan.problem.c.b);
   args->b = side.codes;
   args->scale_b = side.scale;
   args->zero_b = side.zero;
@@ -155,8 +160,8 @@ nb::object new_out(const PlanObject& plan, const RunArguments& r) {
   }
   const scalegemm_problem& p = plan.problem.c;
   const nb::handle like = like_of(r.a);
-  const bool batched = p.batch != 1 || (nb::isinstance<Quantized>(r.a) ? nb::inst_ptr<Quantized>(r.a)->ndim
-                                                                       : describe(r.a, "a").ndim) == 3;
+  const auto* q = instance<Quantized>(r.a);
+  const bool batched = p.batch != 1 || (q != nullptr ? q->ndim : describe(r.a, "a").ndim) == 3;
   const nb::tuple shape = batched ? nb::make_tuple(p.batch, p.m, p.n) : nb::make_tuple(p.m, p.n);
   return arrays_function("empty_out")(like, shape, dtype_text(p.d_dtype));
 }
@@ -164,12 +169,12 @@ nb::object new_out(const PlanObject& plan, const RunArguments& r) {
 nb::object run(const PlanObject& plan, const RunArguments& r) {
   auto args = make<scalegemm_run_args>();
   const Device device = plan.device;
-  const SideTensors a = side_of(r.a, "a", r.loose_a, device);
+  const SideTensors a = side_of(r.a, "a", r.loose_a, device, plan.problem.c.a);
   args.a = a.codes;
   args.scale_a = a.scale;
   args.zero_a = a.zero;
   args.global_a = a.global;
-  set_b(r.b, r, device, &args);
+  set_b(r.b, r, plan, &args);
   args.c = argument(r.c, "c", Role::kCodes, device);
   args.bias = argument(r.bias, "bias", Role::kCodes, device);
   args.alpha = r.alpha;
@@ -177,6 +182,11 @@ nb::object run(const PlanObject& plan, const RunArguments& r) {
   if (!r.workspace.is_none()) {
     const View workspace = describe(r.workspace, "workspace");
     require_device(workspace, "workspace", device);
+    const scalegemm_tensor& w = workspace.tensor;
+    if (workspace.read_only ||
+        w.shape[0] * w.shape[1] * w.shape[2] * workspace.item_bytes != static_cast<int64_t>(w.bytes)) {
+      refuse("workspace: must be writable and without gaps");
+    }
     args.workspace = workspace.tensor.data;
     args.workspace_bytes = workspace.tensor.bytes;
   }
@@ -205,8 +215,8 @@ struct MatmulOperand {
 };
 
 MatmulOperand operand_of(nb::handle array, const char* name, Side side) {
-  if (nb::isinstance<Quantized>(array)) {
-    const Quantized& q = *nb::inst_ptr<Quantized>(array);
+  if (const auto* quantized = instance<Quantized>(array)) {
+    const Quantized& q = *quantized;
     MatmulOperand out{q.code_tensor, q.operand.desc, q.device};
     out.desc.layout = layout_of(q.code_tensor, side);
     return out;
@@ -220,8 +230,8 @@ MatmulOperand operand_of(nb::handle array, const char* name, Side side) {
 
 // B's part of the problem.
 void set_problem_b(nb::handle b, scalegemm_problem* p) {
-  if (nb::isinstance<PackedObject>(b)) {
-    const scalegemm_packed_info& info = nb::inst_ptr<PackedObject>(b)->info;
+  if (const auto* packed = instance<PackedObject>(b)) {
+    const scalegemm_packed_info& info = packed->info;
     p->n = info.n;
     p->b = info.operand;
     p->b_packing = info.layout;

@@ -205,6 +205,10 @@ Quantized make_quantized(nb::object codes, const Operand& operand, nb::object sc
       refuse(std::string(name) + ": must be " + std::to_string(rows) + " x " + std::to_string(cols) +
              ", got " + std::to_string(tensor->shape[1]) + " x " + std::to_string(tensor->shape[2]));
     }
+    if (tensor->data != nullptr && tensor->shape[0] != 1 && tensor->shape[0] != q.code_tensor.shape[0]) {
+      refuse(std::string(name) + ": must be one matrix or " + std::to_string(q.code_tensor.shape[0]) +
+             ", as the codes, got " + std::to_string(tensor->shape[0]));
+    }
   }
   q.codes = std::move(codes);
   q.scales = std::move(scales);

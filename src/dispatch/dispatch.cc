@@ -124,34 +124,49 @@ Problem kin_of(const Problem& problem) {
     }
   }
   kin.d = num::info(kin.d).bits == 16 ? num::DType::kBf16 : kin.d;
+  // Kernels whose sums need no promotion, or always promote, are the same in every accuracy.
+  const auto has_blocks = [](const spec::OperandSpec& o) {
+    return o.scale && o.scale->block_k != spec::kAll;
+  };
+  if (has_blocks(kin.a) || has_blocks(kin.b) || kin.a.type != num::DType::kE4m3) {
+    kin.accuracy = spec::Accuracy::kPromoted;
+  }
   return kin;
 }
 
 Status overlay(const Options& options, const Judge& judge, Explanation& out) {
+  const bool gpu = !spec::is_cpu(judge.best);
+  if (gpu && out.problem.batch != 1) {
+    return ok_status();  // rows are times of one GEMM, and what a batch costs is another question
+  }
   Problem keyed = out.problem;
   keyed.m = keyed.batch_invariant ? kRankRows : keyed.m;
-  const Problem kin = spec::is_cpu(judge.best) ? keyed : kin_of(keyed);
-  const auto find = [&](const TunedTable* table) -> const TunedRow* {
-    if (table == nullptr) {
-      return nullptr;
-    }
-    const TunedRow* row = table->find(keyed, judge.best, judge.device);
-    return row != nullptr ? row : table->find(kin, judge.best, judge.device);
+  const auto find = [&judge](const TunedTable* table, const Problem& p) {
+    return table != nullptr ? table->find(p, judge.best, judge.device) : nullptr;
   };
-  const TunedRow* row = find(options.tuned);
-  if (row == nullptr) {
-    if (const TunedRow* shipped = find(options.shipped)) {
-      // A choice of the library's that does not fit is no fault of the user's.
-      (void)use_tuned(*shipped, judge, out);
+  if (const TunedRow* row = find(options.tuned, keyed)) {
+    Status used = use_tuned(*row, judge, out).with_context(fmt::format("tuned kernel {}", row->kernel));
+    if (!used.ok() && options.strictness == Strictness::kStrict) {
+      return used;
+    }
+    if (!used.ok()) {
+      out.notes.push_back(used.message() + "; ranked by the model instead");
     }
     return ok_status();
   }
-  Status used = use_tuned(*row, judge, out).with_context(fmt::format("tuned kernel {}", row->kernel));
-  if (!used.ok() && options.strictness == Strictness::kStrict) {
-    return used;
+  // A choice of the library's, or one for another problem, that does not fit is no fault of the user's.
+  if (const TunedRow* row = find(options.shipped, keyed)) {
+    (void)use_tuned(*row, judge, out);
+    return ok_status();
   }
-  if (!used.ok()) {
-    out.notes.push_back(used.message() + "; ranked by the model instead");
+  const Problem kin = gpu ? kin_of(keyed) : keyed;
+  for (const TunedTable* table : {options.tuned, options.shipped}) {
+    const TunedRow* row = kin == keyed ? nullptr : find(table, kin);
+    if (row != nullptr && use_tuned(*row, judge, out).ok()) {
+      out.candidates.front().tuned_us.reset();  // the time is of the other problem
+      out.notes.push_back(fmt::format("chosen as measured for {}", signature(kin)));
+      break;
+    }
   }
   return ok_status();
 }

@@ -12,6 +12,7 @@ namespace scalegemm::dispatch {
 namespace {
 
 constexpr std::string_view kHeader = "target,device,problem,m_bucket,n,k,kernel,us,mad_us";
+constexpr std::string_view kOldHeader = "target,device,problem,m_bucket,n,k,kernel,us";
 constexpr size_t kColumns = 9;
 constexpr int64_t kLargestBucket = 8192;
 constexpr std::string_view kEveryDevice = "*";
@@ -32,18 +33,18 @@ std::string_view take_line(std::string_view& rest) {
   return line;
 }
 
-// Exactly kColumns fields, separated by commas.
+// kColumns fields, separated by commas, or one less: older tables have no deviation.
 bool split(std::string_view line, std::array<std::string_view, kColumns>& fields) {
   size_t begin = 0;
   for (size_t i = 0; i < kColumns; ++i) {
     const size_t end = std::min(line.find(',', begin), line.size());
-    if ((end == line.size()) != (i + 1 == kColumns)) {
-      return false;
-    }
     fields[i] = line.substr(begin, end - begin);
+    if (end == line.size()) {
+      return i + 2 >= kColumns;
+    }
     begin = end + 1;
   }
-  return true;
+  return false;
 }
 
 template <class T>
@@ -55,7 +56,7 @@ bool read(std::string_view text, T& value) {
 Result<TunedRow> parse_row(std::string_view line, int number) {
   std::array<std::string_view, kColumns> f;
   if (!split(line, f)) {
-    return corrupt(number, "9 fields", line);
+    return corrupt(number, "8 or 9 fields", line);
   }
   TunedRow row;
   const Result<spec::Target> target = spec::parse_target(f[0]);
@@ -124,7 +125,7 @@ Result<TunedTable> TunedTable::parse(std::string_view csv, Strictness strictness
       continue;
     }
     if (!header) {
-      if (line != kHeader) {
+      if (line != kHeader && line != kOldHeader) {
         return corrupt(number, fmt::format("the header \"{}\"", kHeader), line);
       }
       header = true;

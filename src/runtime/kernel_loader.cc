@@ -92,12 +92,18 @@ std::shared_ptr<const device::cuda::LoadedModule> KernelLoader::loaded_module(
 
 Result<CudaCode> KernelLoader::load(const spec::KernelSpec& spec,
                                     const std::shared_ptr<const device::cuda::Device>& device) {
-  if (auto module = loaded_module(spec::name(spec), *device)) {
-    return device::cuda::Kernel::load(std::move(module), spec::symbol_name(spec));
+  const std::pair key(spec::name(spec), device->ordinal());
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = kernels_.find(key); it != kernels_.end()) {
+      return it->second;
+    }
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const gen::KernelSource source, gen::generate(spec));
   SCALEGEMM_ASSIGN_OR_RETURN(auto module, load_module(source, device));
-  return device::cuda::Kernel::load(std::move(module), source.symbol);
+  SCALEGEMM_ASSIGN_OR_RETURN(CudaCode kernel, device::cuda::Kernel::load(std::move(module), source.symbol));
+  const std::lock_guard lock(mutex_);
+  return kernels_.emplace(key, std::move(kernel)).first->second;
 }
 
 Result<std::shared_ptr<const device::cuda::LoadedModule>> KernelLoader::load_module(

@@ -76,6 +76,7 @@ class KernelLoader {
   std::map<std::string, CpuCode, std::less<>> loaded_;  // by name, under mutex_
   // By name and ordinal, under mutex_.
   std::map<std::pair<std::string, int>, std::shared_ptr<const device::cuda::LoadedModule>> on_device_;
+  std::map<std::pair<std::string, int>, CudaCode> kernels_;
   Found host_;
   Found nvrtc_;
   std::set<std::string> warnings_;  // under mutex_

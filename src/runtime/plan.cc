@@ -239,6 +239,13 @@ Status Plan::check(const RunArgs& args) const {
     return invalid_argument("workspace: must have {} bytes (scalegemm_plan_workspace_bytes), got {}",
                             workspace, args.workspace == nullptr ? 0 : args.workspace_bytes);
   }
+  if (workspace > 0) {
+    const auto begin = reinterpret_cast<uintptr_t>(args.workspace);
+    const ByteRange d = range_of(args.d, false);
+    if (begin < d.end && d.begin < begin + workspace) {
+      return invalid_argument("workspace: must not overlap d in memory");
+    }
+  }
   if (reinterpret_cast<uintptr_t>(args.workspace) % kWorkspaceAlign != 0) {
     return invalid_argument("workspace: must be {}-byte aligned, got address ...{:04x}", kWorkspaceAlign,
                             reinterpret_cast<uintptr_t>(args.workspace) & 0xffff);

@@ -301,13 +301,12 @@ dispatch::Explanation Runtime::Impl::only_available(dispatch::Explanation e, Tar
   if (compiles.ok() || e.candidates.empty()) {
     return e;
   }
-  std::vector<dispatch::Candidate> built_in;
-  for (const dispatch::Candidate& candidate : e.candidates) {
+  const auto is_built_in = [this](const dispatch::Candidate& candidate) {
     const auto source = gen::generate(candidate.spec);
-    if (source.ok() && loader->is_built_in(*source)) {
-      built_in.push_back(candidate);
-    }
-  }
+    return source.ok() && loader->is_built_in(*source);
+  };
+  std::vector<dispatch::Candidate> built_in;
+  std::copy_if(e.candidates.begin(), e.candidates.end(), std::back_inserter(built_in), is_built_in);
   if (!built_in.empty() && built_in.size() < e.candidates.size()) {
     e.notes.push_back(
         fmt::format("{} of {} kernels that take this problem are built in, others cannot be compiled: {}",

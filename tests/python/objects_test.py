@@ -216,3 +216,45 @@ def test_every_name_has_a_docstring():
     for name in sg.__all__:
         assert getattr(sg, name).__doc__, name
     assert "workspace" in sg.Plan.run.__doc__
+
+
+def test_scales_must_be_as_many_matrices_as_codes():
+    operand = sg.operands("int8")[1]
+    codes = np.ones((6, 4, 64), np.int8)
+    big = np.ones((8, 4, 1), np.float32)
+    for count in (2, 3, 7):
+        with pytest.raises(sg.InvalidArgument, match="scales: must be one matrix or 6"):
+            sg.Quantized(codes, operand, scales=big[:count])
+    with pytest.raises(sg.InvalidArgument, match="scales: must be one matrix or 1"):
+        sg.Quantized(codes[:1], operand, scales=big[:3])
+    one = sg.Quantized(codes, operand, scales=big[:1])
+    assert sg.dequantize(one).shape == (6, 4, 64)
+
+
+def test_a_plan_refuses_weights_of_other_blocks(rng):
+    weights = sg.quantize(rng.standard_normal((4, 80), np.float32), sg.Operand("int8", scale="f32", block=(1, 48)))
+    problem = sg.problem((sg.Operand("f32"), sg.Operand("int8", scale="f32", block=(1, 40))), 1, 4, 80)
+    with pytest.raises(sg.InvalidArgument, match="b: must be quantised as the problem says"):
+        sg.plan(problem).run(np.ones((1, 80), np.float32), weights)
+
+
+def test_objects_without_init_are_refused():
+    plan = sg.plan(sg.problem("none:a=f32", 1, 4, 64, packed=True))
+    x = np.ones((1, 64), np.float32)
+    for wrong in (sg.Packed.__new__(sg.Packed), sg.Quantized.__new__(sg.Quantized), sg.Tensor.__new__(sg.Tensor)):
+        with pytest.raises(TypeError, match="__init__ was not called"):
+            plan.run(x, wrong)
+        with pytest.raises(TypeError, match="__init__ was not called"):
+            sg.matmul(x, wrong)
+
+
+def test_workspaces_are_written_and_so_must_be_writable_and_dense():
+    plan = sg.plan(sg.problem("none", 2, 5, 8192, packed=True))
+    a = np.zeros((2, 8192), np.uint16)
+    packed = sg.pack(sg.view(np.zeros((5, 8192), np.uint16), "bf16"), "none")
+    room = np.zeros(2 * plan.workspace_bytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    for wrong in (np.frombuffer(room.tobytes(), np.uint8), room[start::2]):
+        with pytest.raises(sg.InvalidArgument, match="workspace: must be writable and without gaps"):
+            plan.run(sg.view(a, "bf16"), packed, workspace=wrong)
+    plan.run(sg.view(a, "bf16"), packed, workspace=room[start:])

@@ -161,8 +161,9 @@ std::string cubins_text(const std::vector<BuiltKernel>& kernels, const std::stri
     if (kernel.cuda) {
       text += fmt::format(
           "    .globl {0}_begin, {0}_end\n    .hidden {0}_begin, {0}_end\n    .balign 16\n"
-          "{0}_begin:\n    .incbin \"{1}\"\n{0}_end:\n    .byte 0\n",
-          kernel.symbol, object_path(objects, kernel));
+          "{0}_begin:\n    .incbin \"{1}\" # {2}\n{0}_end:\n    .byte 0\n",
+          kernel.symbol, object_path(objects, kernel),
+          kernel.id.hex());  // the id: another cubin is another text
     }
   }
   return text + "    .section .note.GNU-stack,\"\",%progbits\n";
@@ -184,6 +185,9 @@ Result<std::vector<Unit>> units_of(const std::vector<spec::KernelSpec>& specs) {
       units.push_back({std::move(source), target});
     }
   }
+  // Manifests may share kernels.
+  std::set<std::string> names;
+  std::erase_if(units, [&names](const Unit& unit) { return !names.insert(unit.source.name).second; });
   return units;
 }
 

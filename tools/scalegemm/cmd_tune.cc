@@ -163,25 +163,31 @@ int run(const Options& options) {
   const harness::Ceilings ceilings = runtime.measure_ceilings(device.name, 0);
   std::vector<harness::GpuBenchResult> results;
   bool verified = true;
-  for (size_t i = 0; i < shapes.size() && !Interrupt::requested(); ++i) {
-    Shape& shape = shapes[i];
-    progress.step(static_cast<int64_t>(i), fmt::format("{}: {} kernels", shape.c.name, shape.kernels.size()));
-    std::erase_if(shape.kernels, [&bad](const std::string& name) { return bad.count(name) > 0; });
+  const auto measure = [&](const Shape& shape, const std::vector<std::string>& kernels) {
     harness::GpuBenchOptions bench;
     bench.choice = {options.runtime.threads, "", options.device};
-    bench.kernels = shape.kernels;
+    bench.kernels = kernels;
     bench.ceilings = ceilings;
     bench.peers = options.peer == "cublaslt";
     bench.report = [&progress](const std::string& line) {
       progress.clear();
       fmt::print(stderr, "{}\n", line);
     };
-    results.push_back(harness::bench_on_gpu(runtime, shape.c, bench));
-    verified = verified && results.back().verified;
-    add_row(shape, results.back());
+    return harness::bench_on_gpu(runtime, shape.c, bench);
+  };
+  const auto keep = [&](size_t i) {
+    add_row(shapes[i], results[i]);
     if (!options.csv.empty()) {
       harness::write_file(options.csv, results_header(device, kGemmData, ceilings) + results_csv(results));
     }
+  };
+  for (size_t i = 0; i < shapes.size() && !Interrupt::requested(); ++i) {
+    Shape& shape = shapes[i];
+    progress.step(static_cast<int64_t>(i), fmt::format("{}: {} kernels", shape.c.name, shape.kernels.size()));
+    std::erase_if(shape.kernels, [&bad](const std::string& name) { return bad.count(name) > 0; });
+    results.push_back(measure(shape, shape.kernels));
+    verified = verified && results.back().verified;
+    keep(i);
   }
   // Once more where a larger M was faster: its kernel beside this shape's own.
   for (size_t i = 0; i < results.size() && !Interrupt::requested(); ++i) {
@@ -190,14 +196,10 @@ int run(const Options& options) {
       continue;
     }
     progress.step(static_cast<int64_t>(i), fmt::format("{}: a larger M is faster", shapes[i].c.name));
-    harness::GpuBenchOptions bench;
-    bench.choice = {options.runtime.threads, "", options.device};
-    bench.kernels = {results[i].kernel, other};
-    harness::GpuBenchResult again = harness::bench_on_gpu(runtime, shapes[i].c, bench);
+    harness::GpuBenchResult again = measure(shapes[i], {results[i].kernel, other});
     if (again.verified) {
-      again.peers = results[i].peers;
       results[i] = std::move(again);
-      add_row(shapes[i], results[i]);
+      keep(i);
     }
   }
   progress.clear();
