@@ -1,11 +1,13 @@
 // Shows what the readers see and writes what the writers make, for peers_test.py.
 //
 //   checkpoint_probe read FILE         a JSON description of FILE, with the bytes of each tensor in hex
+//   checkpoint_probe layers PATH       the layers of a checkpoint, with the bytes of each weight in hex
 //   checkpoint_probe rewrite FILE OUT  FILE (safetensors) through the writer, or FILE (npy) likewise
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "checkpoint/detect.h"
 #include "checkpoint/npy.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/safetensors_writer.h"
@@ -46,6 +48,50 @@ Result<std::string> read_npy(const std::string& path) {
       .dump();
 }
 
+Json json_of(const LayerData& data) {
+  Json json = {{"codes", hex(data.codes)}, {"columns", data.columns}, {"global", data.global}};
+  json["scales"] = hex(data.scales);
+  json["zeros"] = hex(data.zeros);
+  json["grid"] = {data.grid.rows, data.grid.cols};
+  return json;
+}
+
+Json json_of(const spec::OperandSpec& operand) {
+  Json json = {{"type", num::name(operand.type)}};
+  if (operand.scale) {
+    json["scale"] = num::name(operand.scale->type);
+    json["block"] = {operand.scale->block_rows, operand.scale->block_k};
+    json["zero"] = operand.scale->zero_type ? Json(num::name(*operand.scale->zero_type)) : Json();
+    json["global"] = operand.scale->global;
+  }
+  return json;
+}
+
+Result<std::string> read_layers(const std::string& path) {
+  SCALEGEMM_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::open(path));
+  Json layers = Json::object();
+  for (const Layer& layer : checkpoint.layers()) {
+    Json json = {{"format", layer.format}, {"scheme", layer.scheme},
+                 {"note", layer.note},     {"n", layer.n},
+                 {"k", layer.k},           {"problem", layer.problem},
+                 {"bytes", layer.bytes},   {"members", Json::array()}};
+    json["operand"] = json_of(layer.operand);
+    for (int64_t member = 0; layer.problem.empty() && member < layer.count; ++member) {
+      const Result<LayerData> data = read_layer(layer, member);
+      if (!data.ok()) {
+        return data.status();
+      }
+      json["members"].push_back(json_of(*data));
+    }
+    layers[layer.name] = json;
+  }
+  Json left_out = Json::object();
+  for (const LeftOut& left : checkpoint.left_out()) {
+    left_out[std::string(left.tensor->name)] = left.reason;
+  }
+  return Json{{"layers", layers}, {"left_out", left_out}}.dump();
+}
+
 Status rewrite_safetensors(const std::string& from, const std::string& to) {
   SCALEGEMM_ASSIGN_OR_RETURN(const Safetensors file, Safetensors::open(from));
   std::vector<TensorSpec> specs;
@@ -67,9 +113,11 @@ Status rewrite_npy(const std::string& from, const std::string& to) {
 int run(std::span<char*> arguments) {
   const std::string verb = arguments.size() > 2 ? arguments[1] : "";
   const std::string path = arguments.size() > 2 ? arguments[2] : "";
-  Status status = invalid_argument("usage: checkpoint_probe read FILE | rewrite FILE OUT");
-  if (verb == "read" && arguments.size() == 3) {
-    const Result<std::string> text = path.ends_with(".npy") ? read_npy(path) : read_safetensors(path);
+  Status status = invalid_argument("usage: checkpoint_probe read FILE | layers PATH | rewrite FILE OUT");
+  if ((verb == "read" || verb == "layers") && arguments.size() == 3) {
+    const Result<std::string> text = verb == "layers"         ? read_layers(path)
+                                     : path.ends_with(".npy") ? read_npy(path)
+                                                              : read_safetensors(path);
     if (text.ok()) {
       std::puts(text->c_str());
     }

@@ -6,8 +6,9 @@
 namespace scalegemm::fuzz {
 namespace {
 
-constexpr auto kTargets = std::to_array<MakeTarget>(
-    {safetensors_target, npy_target, kernel_name_target, scheme_target, packed_target});
+constexpr auto kTargets =
+    std::to_array<MakeTarget>({safetensors_target, npy_target, kernel_name_target, scheme_target,
+                               packed_target, gguf_target, quant_config_target, layers_target});
 
 }  // namespace
 

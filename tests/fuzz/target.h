@@ -35,5 +35,8 @@ Target npy_target();
 Target kernel_name_target();
 Target scheme_target();
 Target packed_target();
+Target gguf_target();
+Target quant_config_target();
+Target layers_target();
 
 }  // namespace scalegemm::fuzz
