@@ -517,6 +517,62 @@ SCALEGEMM_API scalegemm_status scalegemm_file_get(const scalegemm_file* file, in
 SCALEGEMM_API scalegemm_status scalegemm_file_write(const char* path, const scalegemm_file_tensor* tensors,
                                                     int64_t count);
 
+/* ------------------------------------------------------------------------------------- checkpoints */
+
+/* A model as others store it, mapped read-only: a safetensors or GGUF (path ends in ".gguf") file, or a
+ * folder of safetensors files with their index and config.json. docs/checkpoints.md lists the formats. Which
+ * tensors are which layer follows from types, shapes and the quantisation config together; what fits no
+ * reading, or more than one, is a layer with a `problem`, never a guess. Hostile files are refused with
+ * SCALEGEMM_CORRUPT_DATA. */
+typedef struct scalegemm_checkpoint scalegemm_checkpoint;
+
+/* A weight, or several of one shape in one tensor (experts). Strings live as long as the checkpoint. */
+typedef struct scalegemm_layer_info {
+  uint64_t struct_size;
+  const char* name;               /* "model.layers.0.mlp.down_proj" */
+  const char* format;             /* "DeepSeek e4m3", "GPTQ v1", "GGUF Q4_0" */
+  const char* scheme;             /* what runs it, for scalegemm_problem_init; "" with a problem */
+  const char* note;               /* what a user must know, such as rows that alternate; often "" */
+  const char* problem;            /* why it cannot be read: what was needed, what was found; "": it can */
+  int64_t n, k, count;            /* count matrices of N x K */
+  uint64_t bytes;                 /* of its tensors in the file */
+  scalegemm_operand_desc operand; /* the B of the scheme */
+} scalegemm_layer_info;
+
+SCALEGEMM_API scalegemm_status scalegemm_checkpoint_open(const char* path, scalegemm_checkpoint** checkpoint);
+SCALEGEMM_API void scalegemm_checkpoint_close(scalegemm_checkpoint* checkpoint);
+SCALEGEMM_API int64_t scalegemm_checkpoint_layer_count(const scalegemm_checkpoint* checkpoint);
+SCALEGEMM_API scalegemm_status scalegemm_checkpoint_layer(const scalegemm_checkpoint* checkpoint,
+                                                          int64_t index, scalegemm_layer_info* info);
+/* Calls visit for each tensor that is part of no layer until it returns non-zero: its name, type and shape in
+ * words, and why. Strings are valid during the visit. */
+SCALEGEMM_API scalegemm_status scalegemm_checkpoint_left_out(
+    const scalegemm_checkpoint* checkpoint,
+    int32_t (*visit)(const char* name, const char* type, const char* reason, void* user), void* user);
+
+/* One matrix of a layer, as scalegemm_pack and scalegemm_run take B: tensors over the map of the file where
+ * it has that form, else over memory of the weight. Read-only, though scalegemm_tensor has no const. Valid
+ * until the weight is destroyed, and the checkpoint must stay open as long. */
+typedef struct scalegemm_weight scalegemm_weight;
+
+typedef struct scalegemm_weight_view {
+  uint64_t struct_size;
+  scalegemm_operand_desc operand;
+  int64_t n, k;
+  scalegemm_tensor codes, scales, zeros; /* absent ones have data NULL */
+  float* global;                         /* NULL: the operand has no global factor */
+  /* Act-order: column j of the codes is column columns[j] of the weight, so A[:, columns[j]] belongs there; K
+   * entries. NULL: the columns are in order. */
+  const int32_t* columns;
+} scalegemm_weight_view;
+
+/* Matrix `member` (of info.count, from 0) of a layer. SCALEGEMM_UNSUPPORTED with the layer's problem. */
+SCALEGEMM_API scalegemm_status scalegemm_weight_read(const scalegemm_checkpoint* checkpoint, int64_t layer,
+                                                     int64_t member, scalegemm_weight** weight);
+SCALEGEMM_API void scalegemm_weight_destroy(scalegemm_weight* weight);
+SCALEGEMM_API scalegemm_status scalegemm_weight_describe(const scalegemm_weight* weight,
+                                                         scalegemm_weight_view* view);
+
 /* --------------------------------------------------------------------------------------------- ABI */
 
 /* sizeof of a structure in this library, for bindings: "problem", "run_args", ...; 0 for an unknown name. */

@@ -299,6 +299,48 @@ class File {
   detail::Owner<scalegemm_file, scalegemm_file_close> handle_;
 };
 
+// ------------------------------------------------------------------------------------ checkpoints
+
+class Checkpoint {
+ public:
+  explicit Checkpoint(const std::string& path) {
+    scalegemm_checkpoint* handle = nullptr;
+    check(scalegemm_checkpoint_open(path.c_str(), &handle));
+    handle_.reset(handle);
+  }
+  scalegemm_checkpoint* get() const noexcept { return handle_.get(); }
+  std::vector<scalegemm_layer_info> layers() const {
+    std::vector<scalegemm_layer_info> list(static_cast<size_t>(scalegemm_checkpoint_layer_count(get())));
+    for (size_t i = 0; i < list.size(); ++i) {
+      list[i] = make<scalegemm_layer_info>();
+      check(scalegemm_checkpoint_layer(get(), static_cast<int64_t>(i), &list[i]));
+    }
+    return list;
+  }
+
+ private:
+  detail::Owner<scalegemm_checkpoint, scalegemm_checkpoint_close> handle_;
+};
+
+// Matrix `member` of a layer; the checkpoint must outlive it.
+class Weight {
+ public:
+  Weight(const Checkpoint& checkpoint, int64_t layer, int64_t member) {
+    scalegemm_weight* handle = nullptr;
+    check(scalegemm_weight_read(checkpoint.get(), layer, member, &handle));
+    handle_.reset(handle);
+  }
+  scalegemm_weight* get() const noexcept { return handle_.get(); }
+  scalegemm_weight_view view() const {
+    auto view = make<scalegemm_weight_view>();
+    check(scalegemm_weight_describe(get(), &view));
+    return view;
+  }
+
+ private:
+  detail::Owner<scalegemm_weight, scalegemm_weight_destroy> handle_;
+};
+
 }  // namespace scalegemm
 
 #endif  // SCALEGEMM_SCALEGEMM_HPP_

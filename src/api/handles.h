@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "checkpoint/detect.h"
 #include "checkpoint/npy.h"
 #include "checkpoint/safetensors.h"
 #include "runtime/packed.h"
@@ -31,4 +32,12 @@ struct scalegemm_packed {
 struct scalegemm_file {
   std::variant<scalegemm::checkpoint::Safetensors, scalegemm::checkpoint::Npy> impl;
   std::string npy_name;  // of an npy file's one tensor: the file's stem
+};
+
+struct scalegemm_checkpoint {
+  scalegemm::checkpoint::Checkpoint impl;
+};
+
+struct scalegemm_weight {
+  scalegemm::checkpoint::LayerData impl;
 };

@@ -158,6 +158,8 @@ uint64_t scalegemm_struct_size(const char* structure) {
       {"cache_info", sizeof(scalegemm_cache_info)},
       {"toolchain_info", sizeof(scalegemm_toolchain_info)},
       {"file_tensor", sizeof(scalegemm_file_tensor)},
+      {"layer_info", sizeof(scalegemm_layer_info)},
+      {"weight_view", sizeof(scalegemm_weight_view)},
   };
   if (structure != nullptr) {
     for (const auto& [name, size] : kSizes) {

@@ -99,6 +99,16 @@ FIELD_AT(scalegemm_file_tensor, shape, 24);
 FIELD_AT(scalegemm_file_tensor, data, 88);
 FIELD_AT(scalegemm_file_tensor, fortran_order, 104);
 static_assert(sizeof(scalegemm_file_tensor) == 112);
+FIELD_AT(scalegemm_layer_info, name, 8);
+FIELD_AT(scalegemm_layer_info, problem, 40);
+FIELD_AT(scalegemm_layer_info, n, 48);
+FIELD_AT(scalegemm_layer_info, bytes, 72);
+FIELD_AT(scalegemm_layer_info, operand, 80);
+FIELD_AT(scalegemm_weight_view, operand, 8);
+FIELD_AT(scalegemm_weight_view, n, 8 + sizeof(scalegemm_operand_desc));
+FIELD_AT(scalegemm_weight_view, codes, 24 + sizeof(scalegemm_operand_desc));
+FIELD_AT(scalegemm_weight_view, global, 24 + sizeof(scalegemm_operand_desc) + 3 * sizeof(scalegemm_tensor));
+FIELD_AT(scalegemm_weight_view, columns, 32 + sizeof(scalegemm_operand_desc) + 3 * sizeof(scalegemm_tensor));
 
 namespace {
 
@@ -120,6 +130,8 @@ TEST(Abi, StructSizesAgree) {
   EXPECT_EQ(scalegemm_struct_size("toolchain_info"), sizeof(scalegemm_toolchain_info));
   EXPECT_EQ(scalegemm_struct_size("kernel_info"), sizeof(scalegemm_kernel_info));
   EXPECT_EQ(scalegemm_struct_size("file_tensor"), sizeof(scalegemm_file_tensor));
+  EXPECT_EQ(scalegemm_struct_size("layer_info"), sizeof(scalegemm_layer_info));
+  EXPECT_EQ(scalegemm_struct_size("weight_view"), sizeof(scalegemm_weight_view));
   EXPECT_EQ(scalegemm_struct_size("quantize_options"), sizeof(scalegemm_quantize_options));
   EXPECT_EQ(scalegemm_struct_size("quantizer_desc"), sizeof(scalegemm_quantizer_desc));
   EXPECT_EQ(scalegemm_struct_size("quantizer_args"), sizeof(scalegemm_quantizer_args));

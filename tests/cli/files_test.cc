@@ -245,9 +245,55 @@ TEST_F(FilesTest, EvaluateInterruptedIsUsable) {
   EXPECT_NE(read_file(path("e.csv")).find("interrupted"), std::string::npos);
 }
 
+// Weights of 130 x 200 in e4m3 with a scale a block of 128 x 128, the last ones partial; and one without.
+void write_deepseek(const std::string& path) {
+  const std::vector<uint8_t> codes(size_t{130} * 200, 0x38);  // 1.0
+  const std::vector<float> scales = {1, 2, 3, 4};
+  std::vector<scalegemm_file_tensor> list(3);
+  list[0] = {"x.weight", nullptr, SCALEGEMM_E4M3, 2, {130, 200}, codes.data(), codes.size(), 0, 0};
+  list[1] = {"x.weight_scale_inv", nullptr, SCALEGEMM_F32, 2, {2, 2}, scales.data(), 16, 0, 0};
+  list[2] = {"y.weight", nullptr, SCALEGEMM_E4M3, 2, {130, 200}, codes.data(), codes.size(), 0, 0};
+  check(scalegemm_file_write(path.c_str(), list.data(), 3));
+}
+
+TEST_F(FilesTest, InspectSaysWhatIsThereAndWhatRunsIt) {
+  const Json plain = run_json("inspect model.safetensors");
+  EXPECT_EQ(keys_of(plain), (std::vector<std::string>{"path", "layers", "left_out", "bytes"}));
+  ASSERT_EQ(plain["layers"].size(), 4u);
+  EXPECT_EQ(plain["layers"][1]["name"], "layer.0.down");
+  EXPECT_EQ(plain["layers"][1]["scheme"], "none:a=f32");
+  EXPECT_TRUE(plain["layers"][1]["cpu_kernel"].is_string());
+
+  std::filesystem::create_directory(path("deepseek"));
+  write_deepseek(path("deepseek/model.safetensors"));
+  write_file(path("deepseek/config.json"),
+             R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}})");
+  const Output output = run("inspect deepseek --json d.json");
+  EXPECT_EQ(output.exit_code, 1);  // a weight without its scale is no plain one
+  EXPECT_NE(output.out.find("cannot be read: layer 'y'"), std::string::npos) << output.out;
+  const Json json = Json::parse(read_file(path("d.json")), nullptr, false);
+  ASSERT_EQ(json["layers"].size(), 2u);
+  EXPECT_EQ(json["layers"][0]["scheme"], "abquant:bn=128");
+  EXPECT_EQ(json["layers"][0]["bytes"], 130 * 200 + 16);
+  EXPECT_TRUE(json["layers"][0]["cpu_kernel"].is_string());
+  EXPECT_EQ(json["layers"][0]["operand"]["scale"]["block_k"], 128);
+
+  const Json evaluated = run_json("evaluate deepseek --schemes abquant:bn=128 --m 2 --budget 0.001");
+  ASSERT_EQ(evaluated["shapes"].size(), 1u);
+  EXPECT_EQ(evaluated["shapes"][0]["n"], 130);
+  ASSERT_EQ(evaluated["left_out"].size(), 1u);
+  EXPECT_NE(evaluated["left_out"][0].get<std::string>().find("'y'"), std::string::npos);
+  EXPECT_TRUE(evaluated["results"][0]["verified"].get<bool>());
+
+  expect_error("inspect nothing.gguf", 1, {"nothing.gguf"});
+  write_file(path("cut.gguf"), "GGUF");
+  expect_error("inspect cut.gguf", 1, {"cut.gguf", "truncated"});
+}
+
 TEST_F(FilesTest, MissingDamagedAndUnwritableFiles) {
   expect_error("evaluate nothing.safetensors", 1, {"nothing.safetensors"});
-  expect_error("evaluate .", 1, {"."});
+  std::filesystem::create_directory(path("folder"));
+  expect_error("evaluate folder", 1, {"folder", "*.safetensors"});
   write_file(path("empty.safetensors"), "");
   expect_error("evaluate empty.safetensors", 1, {"empty.safetensors"});
   const std::string whole = read_file(path("model.safetensors"));

@@ -172,6 +172,7 @@ void add_kernels(App& app);
 void add_explain(App& app);
 void add_cache(App& app);
 void add_doctor(App& app);
+void add_inspect(App& app);
 void add_evaluate(App& app);
 void add_accuracy(App& app);
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "app.h"
+#include "checkpoint_weight.h"
 #include "evaluate_report.h"
 #include "facts.h"
 #include "harness/case.h"
@@ -41,11 +42,17 @@ bool is_lookup_table(const std::string& name) {
          name.find("wpe.") != std::string::npos;
 }
 
-// Tensors of one shape.
+// A weight of a checkpoint: one matrix of a layer.
+struct Place {
+  int64_t layer;
+  int64_t member;
+};
+
+// Weights of one shape.
 struct Shape {
   int64_t n;
   int64_t k;
-  std::vector<scalegemm_file_tensor> tensors;
+  std::vector<Place> weights;
   int64_t values() const { return n * k; }
 };
 
@@ -54,35 +61,39 @@ struct Model {
   std::vector<std::string> left_out;
 };
 
-// Matrices grouped by shape. What is no weight matrix, or beyond --max-shapes, is listed with the reason.
-Model read_model(const Options& options, const std::vector<scalegemm_file_tensor>& tensors) {
+// Weights grouped by shape. What is no weight matrix, or beyond --max-shapes, is listed with the reason.
+Model read_model(const Options& options, const std::vector<scalegemm_layer_info>& layers) {
   Model model;
   std::map<std::pair<int64_t, int64_t>, Shape> shapes;
-  for (const scalegemm_file_tensor& tensor : tensors) {
-    if (!is_float_matrix(tensor)) {
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const scalegemm_layer_info& layer = layers[i];
+    if (layer.problem[0] != '\0') {
+      model.left_out.emplace_back(layer.problem);
       continue;
     }
-    const std::string text = fmt::format("{} ({} x {})", tensor.name, tensor.shape[0], tensor.shape[1]);
-    if (!options.embeddings && is_lookup_table(tensor.name)) {
-      model.left_out.push_back(text + ": a lookup table; --embeddings takes it in");
-    } else {
-      Shape& shape = shapes[{tensor.shape[0], tensor.shape[1]}];
-      shape.n = tensor.shape[0];
-      shape.k = tensor.shape[1];
-      shape.tensors.push_back(tensor);
+    if (!options.embeddings && is_lookup_table(layer.name)) {
+      model.left_out.push_back(fmt::format("{} ({} x {}): a lookup table; --embeddings takes it in",
+                                           layer.name, layer.n, layer.k));
+      continue;
+    }
+    Shape& shape = shapes[{layer.n, layer.k}];
+    shape.n = layer.n;
+    shape.k = layer.k;
+    for (int64_t member = 0; member < layer.count; ++member) {
+      shape.weights.push_back({static_cast<int64_t>(i), member});
     }
   }
   for (auto& [size, shape] : shapes) {
     model.shapes.push_back(std::move(shape));
   }
   std::stable_sort(model.shapes.begin(), model.shapes.end(), [](const Shape& x, const Shape& y) {
-    return x.values() * static_cast<int64_t>(x.tensors.size()) >
-           y.values() * static_cast<int64_t>(y.tensors.size());
+    return x.values() * static_cast<int64_t>(x.weights.size()) >
+           y.values() * static_cast<int64_t>(y.weights.size());
   });
   while (options.max_shapes > 0 && static_cast<int64_t>(model.shapes.size()) > options.max_shapes) {
     const Shape& last = model.shapes.back();
     model.left_out.push_back(
-        fmt::format("{} of {} x {}: beyond --max-shapes", last.tensors.size(), last.n, last.k));
+        fmt::format("{} of {} x {}: beyond --max-shapes", last.weights.size(), last.n, last.k));
     model.shapes.pop_back();
   }
   return model;
@@ -91,7 +102,7 @@ Model read_model(const Options& options, const std::vector<scalegemm_file_tensor
 // How many of a shape's weights are measured: as many as --max-values allows, at least one.
 int64_t measured_of(const Shape& shape, const Options& options) {
   const int64_t fit = options.max_values * 1000000 / shape.values();
-  return std::clamp<int64_t>(fit, 1, static_cast<int64_t>(shape.tensors.size()));
+  return std::clamp<int64_t>(fit, 1, static_cast<int64_t>(shape.weights.size()));
 }
 
 // Rows of A: of --activations where its width fits, else standard normal values.
@@ -118,15 +129,17 @@ void write(const Options& options, const EvaluationReport& report) {
   }
 }
 
-void evaluate_shape(const Runtime& runtime, const Options& options, const Shape& shape,
-                    const Matrix& activations, Progress& progress, EvaluationReport& report) {
+void evaluate_shape(const Runtime& runtime, const Options& options, const Checkpoint& checkpoint,
+                    const Shape& shape, const Matrix& activations, Progress& progress,
+                    EvaluationReport& report) {
   harness::WeightGroup group;
   group.n = shape.n;
   group.k = shape.k;
-  group.count = static_cast<int64_t>(shape.tensors.size());
+  group.count = static_cast<int64_t>(shape.weights.size());
   group.weights = measured_of(shape, options);
   group.load = [&](int64_t i) {
-    return to_matrix(shape.tensors[static_cast<size_t>(i)], options.model).values;
+    const Place place = shape.weights[static_cast<size_t>(i)];
+    return weight_values(Weight(checkpoint, place.layer, place.member));
   };
   harness::EvaluationOptions evaluation;
   evaluation.schemes = report.schemes;
@@ -154,14 +167,15 @@ int run(const Options& options) {
   report.ms = options.ms;
   report.schemes = harness::resolve_schemes(options.schemes);
   const Matrix activations = options.activations.empty() ? Matrix{} : load_matrix(options.activations);
-  const File file = open_file(options.model);
-  const auto tensors = file.tensors();
-  const Model model = read_model(options, tensors);
+  const Checkpoint checkpoint(options.model);
+  const auto layers = checkpoint.layers();
+  const Model model = read_model(options, layers);
   if (model.shapes.empty()) {
     throw Failure(
         kExitFailure,
-        fmt::format("{}: needed a matrix of {}; given {}", options.model, kFloatWords, list_of(tensors)),
-        "convert the model's weights to one of these types; --embeddings takes lookup tables in");
+        fmt::format("{}: needed a matrix of {}, or a quantised one; given {}", options.model, kFloatWords,
+                    model.left_out.empty() ? list_left_out(checkpoint) : model.left_out.front()),
+        "scalegemm inspect lists what is in it; --embeddings takes lookup tables in");
   }
   report.left_out = model.left_out;
   harness::require_writable(options.json.path);
@@ -177,7 +191,7 @@ int run(const Options& options) {
       if (Interrupt::requested()) {
         break;
       }
-      evaluate_shape(runtime, options, shape, activations, progress, report);
+      evaluate_shape(runtime, options, checkpoint, shape, activations, progress, report);
       write(options, report);
     }
   }
@@ -192,7 +206,8 @@ int run(const Options& options) {
 }
 
 void add_options(CLI::App& command, Options& options) {
-  command.add_option("model", options.model, "safetensors file")->required();
+  command.add_option("model", options.model, "safetensors or GGUF file, or a folder of safetensors files")
+      ->required();
   command.add_option("--schemes,--scheme", options.schemes, "Schemes, or all")
       ->allow_extra_args(false)
       ->capture_default_str();

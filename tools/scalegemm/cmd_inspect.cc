@@ -1,0 +1,141 @@
+// scalegemm inspect: what is in a checkpoint, and what would run it.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "app.h"
+#include "checkpoint_weight.h"
+#include "facts.h"
+
+namespace scalegemm::cli {
+namespace {
+
+struct Options {
+  RuntimeFlags runtime;
+  JsonFlag json;
+  std::string path;
+  int64_t m = 16;
+};
+
+struct Route {
+  std::string kernel;  // empty: none
+  std::string reason;
+};
+
+// Which kernel runs a layer on the CPU with packed weights; asked once a shape and scheme.
+class Routes {
+ public:
+  Routes(const Runtime& runtime, int64_t m) : runtime_(runtime), m_(m) {}
+
+  const Route& of(const scalegemm_layer_info& layer) {
+    const auto [entry, fresh] = routes_.try_emplace({layer.scheme, layer.n, layer.k});
+    if (fresh) {
+      scalegemm_problem problem = make_problem(layer.scheme, "rcr", m_, layer.n, layer.k);
+      problem.b_packing = SCALEGEMM_PACKED;
+      auto support = make<scalegemm_support>();
+      check(scalegemm_query(runtime_.get(), &problem, nullptr, &support));
+      entry->second = {support.supported != 0 ? support.kernel : "",
+                       support.supported != 0 ? "" : support.reason};
+    }
+    return entry->second;
+  }
+
+ private:
+  const Runtime& runtime_;
+  int64_t m_;
+  std::map<std::tuple<std::string, int64_t, int64_t>, Route> routes_;
+};
+
+Json layer_json(const scalegemm_layer_info& layer, const Route& route) {
+  const bool readable = layer.problem[0] == '\0';
+  Json json = {{"name", layer.name},   {"format", layer.format}, {"scheme", layer.scheme},
+               {"n", layer.n},         {"k", layer.k},           {"count", layer.count},
+               {"bytes", layer.bytes}, {"note", layer.note},     {"problem", layer.problem}};
+  json["operand"] = readable ? json_of(layer.operand) : Json();
+  json["cpu_kernel"] = route.kernel.empty() ? Json() : Json(route.kernel);
+  json["cpu_decline"] = route.reason;
+  return json;
+}
+
+// Layers of one kind in a line of the table.
+struct Group {
+  int64_t layers = 0;
+  int64_t weights = 0;
+  uint64_t bytes = 0;
+  std::string runs;
+  std::string first;
+};
+
+int run(const Options& options) {
+  const Checkpoint checkpoint(options.path);
+  const Runtime runtime = options.runtime.make_runtime();
+  Routes routes(runtime, options.m);
+  Json json = {{"path", options.path}, {"layers", Json::array()}, {"left_out", Json::array()}};
+  std::map<std::tuple<std::string, std::string, int64_t, int64_t>, Group> groups;
+  std::vector<std::string> problems;
+  std::map<std::string, int64_t> notes;
+  uint64_t bytes = 0;
+  const auto layers = checkpoint.layers();
+  for (const scalegemm_layer_info& layer : layers) {
+    const bool readable = layer.problem[0] == '\0';
+    const Route route = readable ? routes.of(layer) : Route{};
+    json["layers"].push_back(layer_json(layer, route));
+    bytes += layer.bytes;
+    if (!readable) {
+      problems.emplace_back(layer.problem);
+      continue;
+    }
+    Group& group = groups[{layer.format, layer.scheme, layer.n, layer.k}];
+    ++group.layers;
+    group.weights += layer.count;
+    group.bytes += layer.bytes;
+    group.runs = route.kernel.empty() ? "no: " + route.reason : route.kernel;
+    group.first = group.first.empty() ? layer.name : group.first;
+    if (layer.note[0] != '\0') {
+      ++notes[layer.note];
+    }
+  }
+  for (const LeftOut& left : left_out(checkpoint)) {
+    json["left_out"].push_back({{"name", left.name}, {"type", left.type}, {"reason", left.reason}});
+  }
+  json["bytes"] = bytes;
+  if (!options.json.replaces_text()) {
+    Table table({"format", "scheme", "N", "K", "weights", "bytes", "first", "on the CPU"});
+    for (const auto& [key, group] : groups) {
+      const auto& [format, scheme, n, k] = key;
+      table.add({format, scheme, std::to_string(n), std::to_string(k), std::to_string(group.weights),
+                 human_bytes(static_cast<double>(group.bytes)), group.first, group.runs});
+    }
+    table.print();
+    fmt::print("\n{}: {} layers, {}; {} other tensors\n", options.path, layers.size(),
+               human_bytes(static_cast<double>(bytes)), json["left_out"].size());
+    for (const auto& [note, count] : notes) {
+      fmt::print("note: {} ({} layers)\n", note, count);
+    }
+    for (const std::string& problem : problems) {
+      fmt::print("cannot be read: {}\n", problem);
+    }
+  }
+  options.json.write(json);
+  return problems.empty() ? kExitOk : kExitFailure;
+}
+
+}  // namespace
+
+void add_inspect(App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.root->add_subcommand(
+      "inspect", "What is in a checkpoint: formats, schemes, sizes, what would run it");
+  command->add_option("path", options->path, "safetensors or GGUF file, or a folder of safetensors files")
+      ->required()
+      ->check(file_name());
+  command->add_option("--m", options->m, "Rows of the activations that the kernel is chosen for")
+      ->check(positive_integer())
+      ->capture_default_str();
+  options->runtime.add_to(*command);
+  options->json.add_to(*command);
+  command->callback([&app, options] { app.action = [options] { return run(*options); }; });
+}
+
+}  // namespace scalegemm::cli
