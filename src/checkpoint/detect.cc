@@ -421,7 +421,9 @@ class Detector {
       layer.note = "no scales";
       return finish(std::move(layer), "plain", {.code = *codes.dtype});
     }
-    if (scales.empty() && !is_fp8(codes)) {  // any bytes: nothing says that they are a weight
+    const bool named_weight = name.ends_with(".weight") && !store_.config().method.empty();
+    if (scales.empty() && !is_fp8(codes) &&
+        !named_weight) {  // any bytes: nothing says that they are a weight
       used_.erase(&codes);
       return;
     }

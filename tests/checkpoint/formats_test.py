@@ -291,6 +291,7 @@ REFUSED = {
                     "x.scales": np.ones((1, 8), np.float16)}, {"quant_method": "gptq", "bits": 3}, "4 bits"),
     "two scales": ({"x.weight": W8.view(E4M3), "x.weight_scale": S, "x.weight_scale_inv": S}, None, "one scale"),
     "scale of nothing": ({"x.weight": W8.view(E4M3)}, {"quant_method": "fp8"}, "one scale"),
+    "bytes of another method": ({"x.weight": W8}, {"quant_method": "bitsandbytes"}, "one scale"),
     "grid that fits two blocks": ({"x.weight": np.zeros((300, 30), np.uint8).view(E4M3),
                                    "x.weight_scale": np.ones((300, 2), np.float32)[:, :1].repeat(4, 1)}, None, "block"),
     "blocks of another config": ({"x_blocks": np.zeros((1, 2, 3, 16), np.uint8),
