@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdio>
+#include <string>
 
 #include "scalegemm/scalegemm.h"
 
@@ -153,6 +155,56 @@ TEST(Abi, NamesOfTypesAndStatusesRoundTrip) {
   EXPECT_EQ(scalegemm_dtype_from_name(nullptr), SCALEGEMM_DTYPE_NONE);
   EXPECT_STREQ(scalegemm_status_name(SCALEGEMM_NOT_BUILT), "not built");
   EXPECT_STREQ(scalegemm_status_name(static_cast<scalegemm_status>(15)), "unknown status");
+}
+
+TEST(Abi, CheckpointFunctionsRefuseWhatIsNotThere) {
+  scalegemm_checkpoint* checkpoint = nullptr;
+  scalegemm_weight* weight = nullptr;
+  scalegemm_layer_info info{};
+  scalegemm_weight_view view{};
+  EXPECT_EQ(scalegemm_checkpoint_open(nullptr, &checkpoint), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_checkpoint_open("nothing.gguf", nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_checkpoint_open("nothing.gguf", &checkpoint), SCALEGEMM_IO_ERROR);
+  EXPECT_EQ(checkpoint, nullptr);
+  EXPECT_EQ(scalegemm_checkpoint_layer_count(nullptr), 0);
+  EXPECT_EQ(scalegemm_checkpoint_layer(nullptr, 0, &info), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_checkpoint_left_out(nullptr, nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_weight_read(nullptr, 0, 0, &weight), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_weight_describe(nullptr, &view), SCALEGEMM_INVALID_ARGUMENT);
+  scalegemm_weight_destroy(nullptr);
+  scalegemm_checkpoint_close(nullptr);
+
+  const std::string path = testing::TempDir() + "abi_checkpoint.safetensors";
+  const float values[4] = {1, 2, 3, 4};
+  scalegemm_file_tensor tensor{};
+  tensor.name = "w";
+  tensor.dtype = SCALEGEMM_F32;
+  tensor.rank = 2;
+  tensor.shape[0] = tensor.shape[1] = 2;
+  tensor.data = values;
+  tensor.bytes = sizeof values;
+  ASSERT_EQ(scalegemm_file_write(path.c_str(), &tensor, 1), SCALEGEMM_OK);
+  ASSERT_EQ(scalegemm_checkpoint_open(path.c_str(), &checkpoint), SCALEGEMM_OK) << scalegemm_last_error();
+  EXPECT_EQ(scalegemm_checkpoint_layer_count(checkpoint), 1);
+  EXPECT_EQ(scalegemm_checkpoint_layer(checkpoint, 0, &info), SCALEGEMM_INVALID_ARGUMENT);  // struct_size 0
+  info.struct_size = sizeof info;
+  EXPECT_EQ(scalegemm_checkpoint_layer(checkpoint, 1, &info), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_checkpoint_layer(checkpoint, 0, &info), SCALEGEMM_OK);
+  EXPECT_STREQ(info.scheme, "none:a=f32");
+  for (const int64_t member : {-1, 1}) {
+    EXPECT_EQ(scalegemm_weight_read(checkpoint, 0, member, &weight), SCALEGEMM_INVALID_ARGUMENT);
+  }
+  EXPECT_EQ(scalegemm_weight_read(checkpoint, -1, 0, &weight), SCALEGEMM_INVALID_ARGUMENT);
+  ASSERT_EQ(scalegemm_weight_read(checkpoint, 0, 0, &weight), SCALEGEMM_OK);
+  view.struct_size = sizeof view;
+  ASSERT_EQ(scalegemm_weight_describe(weight, &view), SCALEGEMM_OK);
+  EXPECT_EQ(static_cast<const float*>(view.codes.data)[3], 4);
+  EXPECT_EQ(view.scales.data, nullptr);
+  EXPECT_EQ(view.global, nullptr);
+  EXPECT_EQ(view.columns, nullptr);
+  scalegemm_weight_destroy(weight);
+  scalegemm_checkpoint_close(checkpoint);
+  std::remove(path.c_str());
 }
 
 }  // namespace
