@@ -9,8 +9,8 @@
 namespace scalegemm::base {
 namespace {
 
-Result<void*> open_handle(const std::string& path, const std::string& name) {
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+Result<void*> open_handle(const std::string& path, const std::string& name, int flags) {
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | flags);
   if (handle == nullptr) {
     const char* reason = ::dlerror();
     return make_error(Code::kNotBuilt, "cannot open library {}: {}", name,
@@ -47,7 +47,7 @@ bool is_whole_elf(std::string_view bytes) {
 
 Result<DynLib> DynLib::open(const std::string& name) {
   DynLib library;
-  SCALEGEMM_ASSIGN_OR_RETURN(library.handle_, open_handle(name, name));
+  SCALEGEMM_ASSIGN_OR_RETURN(library.handle_, open_handle(name, name, RTLD_NODELETE));
   return library;
 }
 
@@ -66,7 +66,7 @@ Result<DynLib> DynLib::open_bytes(std::string_view bytes, const std::string& nam
   // The loader knows libraries by path: the descriptor stays open as long as the library, so that no other
   // library can get the same /proc/self/fd path meanwhile.
   SCALEGEMM_ASSIGN_OR_RETURN(library.handle_,
-                             open_handle(fmt::format("/proc/self/fd/{}", memory.get()), name));
+                             open_handle(fmt::format("/proc/self/fd/{}", memory.get()), name, 0));
   library.memory_ = std::move(memory);
   return library;
 }

@@ -10,17 +10,19 @@
 
 namespace scalegemm::base {
 
-// Closes the library when destroyed: whoever holds a pointer into it must hold the DynLib too. Symbols stay
-// local to the library (RTLD_LOCAL), so two kernels cannot see each other's.
+// Whoever holds a pointer into a library must hold the DynLib too. Symbols stay local to the library
+// (RTLD_LOCAL), so two kernels cannot see each other's.
 class DynLib {
  public:
   // `name` is a path, or a file name that the loader searches. kNotBuilt with the loader's reason when it
-  // cannot be opened.
+  // cannot be opened. It stays mapped until the process ends: drivers and NVRTC leak when they are unloaded,
+  // and opening NVRTC once more takes 15 ms.
   static Result<DynLib> open(const std::string& name);
 
   // A library that exists only in memory: needs no writable folder and leaves no file. `name` is for
   // messages and debuggers. The bytes are copied; kCorruptData when they are not a whole ELF file. Its
-  // constructors run: pass only what a compiler of ours made or what a verified cache entry holds.
+  // constructors run: pass only what a compiler of ours made or what a verified cache entry holds. Unmapped
+  // with the DynLib.
   static Result<DynLib> open_bytes(std::string_view bytes, const std::string& name);
 
   DynLib() = default;

@@ -237,8 +237,11 @@ Result<KernelSource> generate(const KernelSpec& spec) {
   const std::string name = spec::name(spec);
   const std::string symbol = spec::symbol_name(spec);
   if (spec::is_cuda(spec.target)) {
-    return make_unit(name, symbol,
-                     spec.pipeline == Pipeline::kMma ? mma_unit(spec, symbol) : tma_unit(spec, symbol));
+    const bool tma = spec.pipeline != Pipeline::kMma;
+    SCALEGEMM_ASSIGN_OR_RETURN(
+        KernelSource source, make_unit(name, symbol, tma ? tma_unit(spec, symbol) : mma_unit(spec, symbol)));
+    source.instruction = tma ? "wgmma.mma_async" : "";
+    return source;
   }
   if (spec::is_cpu(spec.target)) {
     SCALEGEMM_ASSIGN_OR_RETURN(std::string text, cpu_unit(spec, name, symbol));

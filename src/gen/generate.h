@@ -23,6 +23,7 @@ struct KernelSource {
   std::string text;    // the unit
   std::vector<base::SourceFile> includes;  // every template it includes, directly or not, ordered by path
   base::Hash128 source_id;                 // over name, text and the paths and contents of the includes
+  std::string instruction;  // what its machine code is nothing without ("wgmma.mma_async"); empty: nothing
 };
 
 // Names, includes and identity of a unit whose text is given: what all units of the library are made with,

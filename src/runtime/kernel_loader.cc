@@ -145,10 +145,12 @@ Result<std::shared_ptr<const std::string>> KernelLoader::code(const gen::KernelS
   }
   SCALEGEMM_ASSIGN_OR_RETURN(
       store::KernelCode stored, store_.get_or_build(id, source.name, [&]() -> Result<std::string> {
-        SCALEGEMM_ASSIGN_OR_RETURN(
-            toolchain::CodeObject object,
-            (*found)->compile(
-                {.name = source.name, .text = source.text, .includes = source.includes, .target = target}));
+        SCALEGEMM_ASSIGN_OR_RETURN(toolchain::CodeObject object,
+                                   (*found)->compile({.name = source.name,
+                                                      .text = source.text,
+                                                      .includes = source.includes,
+                                                      .target = target,
+                                                      .instruction = source.instruction}));
         return std::move(object.bytes);
       }));
   if (!stored.warning.ok()) {

@@ -34,6 +34,7 @@ struct CompileJob {
   std::vector<base::SourceFile> includes;  // what it may #include, by these paths; nothing else of ours
   spec::Target target;
   std::vector<std::string> extra_flags = {};  // after the target's own, not probed
+  std::string_view instruction = {};          // PTX that the code must use, or it is refused; NVRTC only
 };
 
 // The flags for one target, as far as they are part of a kernel's identity (no path, no output name).

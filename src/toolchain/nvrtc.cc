@@ -35,6 +35,8 @@ struct Api {
   ResultCode (*log)(Program, char*);
   ResultCode (*cubin_size)(Program, size_t*);
   ResultCode (*cubin)(Program, char*);
+  ResultCode (*ptx_size)(Program, size_t*);
+  ResultCode (*ptx)(Program, char*);
 };
 
 struct OpenLibrary {
@@ -53,6 +55,8 @@ Result<Api> load_api(const DynLib& library) {
   SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcGetProgramLog", &api.log));
   SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcGetCUBINSize", &api.cubin_size));
   SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcGetCUBIN", &api.cubin));
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcGetPTXSize", &api.ptx_size));
+  SCALEGEMM_RETURN_IF_ERROR(library.function("nvrtcGetPTX", &api.ptx));
   return api;
 }
 
@@ -85,6 +89,7 @@ class Nvrtc final : public Compiler {
   struct Output {
     ResultCode code = kSuccess;
     std::string cubin;
+    std::string ptx;
     std::string log;
   };
   Result<Output> compile_with(const CompileJob& job, const std::vector<std::string>& options) const;
@@ -134,10 +139,17 @@ Result<Nvrtc::Output> Nvrtc::compile_with(const CompileJob& job,
       output.cubin.resize(size);
       code = api_.cubin(program, output.cubin.data());
     }
+    if (code == kSuccess) {
+      code = api_.ptx_size(program, &size);
+    }
+    if (code == kSuccess) {
+      output.ptx.resize(size);
+      code = api_.ptx(program, output.ptx.data());
+    }
   }
   api_.destroy(&program);
   if (code != kSuccess) {
-    return failure("nvrtcGetCUBIN", code);
+    return failure("nvrtcGetCUBIN, nvrtcGetPTX", code);
   }
   return output;
 }
@@ -210,6 +222,10 @@ Result<CodeObject> Nvrtc::compile(const CompileJob& job) const {
   if (const std::string why = complaint(output.log); !why.empty()) {
     return make_error(Code::kCompileFailed, "kernel {}: {} made code that is not worth running: {}\n{}",
                       job.name, identity_, why, trim_log(output.log));
+  }
+  if (output.ptx.find(job.instruction) == std::string::npos) {
+    return make_error(Code::kCompileFailed, "kernel {}: {} made code without {}", job.name, identity_,
+                      job.instruction);
   }
   return CodeObject{.kind = CodeKind::kCubin,
                     .bytes = std::move(output.cubin),

@@ -113,8 +113,12 @@ TEST(CudaKernels, EveryKindCompiles) {
     for (const KernelSpec& s : kernels_of(kind)) {
       const auto source = gen::generate(s);
       ASSERT_TRUE(source.ok()) << source.status().message();
-      const auto code = (*compiler)->compile(
-          {.name = source->name, .text = source->text, .includes = source->includes, .target = s.target});
+      EXPECT_EQ(source->instruction, s.pipeline == spec::Pipeline::kMma ? "" : "wgmma.mma_async");
+      const auto code = (*compiler)->compile({.name = source->name,
+                                              .text = source->text,
+                                              .includes = source->includes,
+                                              .target = s.target,
+                                              .instruction = source->instruction});
       ASSERT_TRUE(code.ok()) << code.status().message();
       EXPECT_GT(code->registers, 16) << source->name;
       EXPECT_LE(code->registers, 255) << source->name;

@@ -47,6 +47,19 @@ TEST_F(NvrtcTest, AcceptsInstructionsOfSm90aOnly) {
   EXPECT_TRUE(code.ok()) << code.status().message();
 }
 
+TEST_F(NvrtcTest, CodeWithoutTheInstructionItIsForIsRefused) {
+  CompileJob fence =
+      job("extern \"C\" __global__ void scale_kernel() {\n"
+          "  asm volatile(\"wgmma.fence.sync.aligned;\");\n}\n");
+  fence.instruction = "wgmma.fence";
+  EXPECT_TRUE((*compiler_)->compile(fence).ok());
+  fence.instruction = "wgmma.mma_async";
+  const auto code = (*compiler_)->compile(fence);
+  EXPECT_EQ(code.status().code(), Code::kCompileFailed);
+  EXPECT_NE(code.status().message().find("without wgmma.mma_async"), std::string::npos)
+      << code.status().message();
+}
+
 TEST_F(NvrtcTest, ErrorsCarryTheLog) {
   const auto code = (*compiler_)->compile(job("__global__ void f() { undeclared_thing(); }\n"));
   EXPECT_EQ(code.status().code(), Code::kCompileFailed);

@@ -86,7 +86,8 @@ Result<BuiltKernel> build_one(const Unit& unit, Session* session) {
                                                      .text = source.text,
                                                      .includes = source.includes,
                                                      .target = unit.target,
-                                                     .extra_flags = extra}));
+                                                     .extra_flags = extra,
+                                                     .instruction = source.instruction}));
         return std::move(object.bytes);
       }));
   kernel.from_cache = code.origin == store::Origin::kDisk;
