@@ -9,7 +9,8 @@
 //
 // A thread owns 16 neighbouring elements: 16-byte loads, one 16-byte store (e2m1: 8). Groups: group / 16
 // lanes share one and reduce by shuffles; lanes are dealt out over rows and groups, so all of a warp works at
-// any K. Rows: warps_per_row warps share one; a thread keeps its first 4 x 16 elements in registers and reads
+// any K, and where scales lie along rows a warp has groups of neighbouring rows, whose scales leave together.
+// Rows: warps_per_row warps share one; a thread keeps its first 4 x 16 elements in registers and reads
 // those beyond (K > 16,384 with 8 warps) again, from L2. Budget: 2 to 4 bytes in, 1 out: 3.3 TB/s, 80 % of a
 // copy, leave 25 lane-instructions an element at 132 SMs and 1.6 GHz. sm_90a takes 17 (bf16 rows to e4m3), 20
 // (bf16 groups to e4m3) and 22 (bf16 groups of 32 to e2m1), 7 of them the division by an f32 scale. Groups:
@@ -90,14 +91,13 @@ struct GroupScale {
   }
   // x / s, correctly rounded. Powers of two: one exact multiplication. Else two steps from x * r, the first
   // to within an ulp, the second, by Markstein's theorem, to the rounded quotient; remainders, and x * near,
-  // are exact for every x whose code is not 0. They lose the sign of a zero, which is put back.
+  // are exact for every x whose code is not 0. Remainders are taken negative: so a zero keeps its sign.
   SG_DEVICE float divide(float x) const {
     if constexpr (kE8m0)
       return __fmul_rn(x, r);
     const float y = __fmul_rn(x, near);
-    const float q0 = __fmul_rn(y, r), q1 = __fmaf_rn(__fmaf_rn(-q0, s, y), r, q0);
-    const float q = __fmaf_rn(__fmaf_rn(-q1, s, y), r, q1);
-    return __uint_as_float((__float_as_uint(q) & 0x7fffffffu) | (__float_as_uint(x) & 0x80000000u));
+    const float q0 = __fmul_rn(y, r), q1 = __fmaf_rn(-__fmaf_rn(q0, s, -y), r, q0);
+    return __fmaf_rn(-__fmaf_rn(q1, s, -y), r, q1);
   }
 };
 
@@ -238,7 +238,8 @@ SG_DEVICE void quantize_groups(const SgQuantize& p) {
                 "a group's lanes are neighbours in a warp");
   const QuantizeRows<c> rows(p);
   const u32 id = blockIdx.x * kQuantizeThreads + threadIdx.x, groups = ceil_div(p.k, c.group);
-  const u32 row = id / kLanes / groups, block = id / kLanes % groups;
+  const u32 group = id / kLanes, set = group >> p.row_shift;
+  const u32 row = (set / groups << p.row_shift) + (group & ((1u << p.row_shift) - 1)), block = set % groups;
   const u32 k = block * c.group + id % kLanes * kPerThread;
   const u32 count = row < p.rows && k < p.k ? min_of(p.k - k, kPerThread) : 0;
   SourceUnit<c.source> unit;

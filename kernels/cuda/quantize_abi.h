@@ -9,7 +9,7 @@
 
 #include "common/gemm.h"
 
-#define SG_QUANTIZE_ABI_VERSION 1
+#define SG_QUANTIZE_ABI_VERSION 2
 #define SG_QUANTIZE_UNIT 16  // elements that a thread loads and stores at once
 #define SG_QUANTIZE_HELD 64  // elements of a row that a thread keeps in registers, where group is 0
 
@@ -29,7 +29,8 @@ typedef struct SgQuantize {
   void* scales;                              // scale (r, j) at r * scale_stride_row + j * scale_stride_k
   int64_t scale_stride_row, scale_stride_k;  // elements
   uint32_t rows, k;
-  uint32_t rounding;  // of e8m0 scales: 0 floor, 1 even, 2 ceil (scalegemm_scale_rounding)
+  uint32_t row_shift;  // groups of K: those of 2^row_shift rows are neighbours, as their scales may be
+  uint32_t rounding;   // of e8m0 scales: 0 floor, 1 even, 2 ceil (scalegemm_scale_rounding)
 } SgQuantize;
 
 #endif  // SCALEGEMM_KERNELS_CUDA_QUANTIZE_ABI_H_

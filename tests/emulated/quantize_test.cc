@@ -51,9 +51,10 @@ std::vector<float> make_values(std::mt19937& random, Shape shape, uint32_t block
 template <QuantizeConfig c>
 void launch(const SgQuantize& p) {
   const uint32_t lanes = c.group / SG_QUANTIZE_UNIT;
+  const uint32_t rows = cuda::ceil_div(p.rows, 1u << p.row_shift) << p.row_shift;
   const uint32_t ctas = c.group == 0
                             ? cuda::ceil_div(p.rows, c.rows_per_cta())
-                            : cuda::ceil_div(p.rows * cuda::ceil_div(p.k, c.group == 0 ? 1 : c.group) * lanes,
+                            : cuda::ceil_div(rows * cuda::ceil_div(p.k, c.group == 0 ? 1 : c.group) * lanes,
                                              cuda::kQuantizeThreads);
   for (uint32_t cta = 0; cta < ctas; ++cta) {
     emulated::Cta::now().run(cta, cuda::kQuantizeThreads, [&] { cuda::quantize<c>(p); });
@@ -90,6 +91,7 @@ void compare(std::mt19937& random, Shape shape) {
   p.scales = scales.data();
   p.scale_stride_row = wanted->grid.cols;
   p.scale_stride_k = 1;
+  p.row_shift = random() % 2 * 3;
   p.rows = shape.rows;
   p.k = shape.k;
   p.rounding = static_cast<uint32_t>(rounding);

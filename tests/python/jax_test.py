@@ -8,6 +8,7 @@ import scalegemm as sg
 from scalegemm import _arrays
 
 jax = pytest.importorskip("jax", reason="JAX is not installed: ./check leaves it out")
+jax.config.update("jax_platforms", "cpu")
 jnp = jax.numpy
 
 

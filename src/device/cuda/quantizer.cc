@@ -37,11 +37,15 @@ const Quantizer::Entry& Quantizer::choose(uint32_t k) const {
 
 Status Quantizer::launch(const SgQuantize& arguments, void* stream) const {
   const auto& [function, info] = choose(arguments.k);
+  SgQuantize parameter = arguments;
   uint64_t ctas = 0;
   if (info.group == 0) {
     ctas = ceil_div(arguments.rows, info.rows_per_cta);
   } else {
-    const uint64_t blocks = arguments.rows * ceil_div(arguments.k, info.group);
+    // Eight f32 scales are what a write to memory holds.
+    parameter.row_shift = arguments.scale_stride_row == 1 && arguments.rows >= 8 ? 3 : 0;
+    const uint64_t rows = ceil_div(arguments.rows, uint64_t{1} << parameter.row_shift) << parameter.row_shift;
+    const uint64_t blocks = rows * ceil_div(arguments.k, info.group);
     const uint64_t lanes = info.group / SG_QUANTIZE_UNIT;
     if (blocks >= (uint64_t{1} << 32) / lanes) {
       return unsupported("src: this quantiser needs fewer than {} blocks of {}, has {}",
@@ -49,7 +53,6 @@ Status Quantizer::launch(const SgQuantize& arguments, void* stream) const {
     }
     ctas = ceil_div(blocks * lanes, info.threads);
   }
-  SgQuantize parameter = arguments;
   void* parameters[] = {&parameter};
   LaunchConfig config;
   config.grid_x = static_cast<unsigned>(ctas);
