@@ -33,6 +33,26 @@ def measure(library, ones, fp8):
         print(f"{library:6} {name:44} {best_us(call):6.2f} us")
 
 
+def measure_cuda(torch):
+    """What a call costs the caller: 100 at a time, less than a launch queue holds, and a wait between."""
+    m, n, k = 16, 128, 128
+    a, b = (sg.Quantized(q.codes.cuda(), q.operand, scales=q.scales.cuda())
+            for q in (sg.quantize(torch.randn(m, k), "rowcol", "a"), sg.quantize(torch.randn(n, k), "rowcol")))
+    plan = sg.plan(sg.problem("rowcol", m, n, k, out_dtype="bf16"), device="cuda:0")
+    out = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
+    ones = torch.ones(m, 1, device="cuda"), torch.ones(1, n, device="cuda")
+    rows = {
+        "run, rowcol 16 x 128 x 128": lambda: plan.run(a.codes, b.codes, out, scale_a=a.scales, scale_b=b.scales),
+        "matmul(a, b, out=out)": lambda: sg.matmul(a, b, out=out),
+        "torch._scaled_mm": lambda: torch._scaled_mm(a.codes, b.codes.t(), scale_a=ones[0], scale_b=ones[1],
+                                                     out_dtype=torch.bfloat16, use_fast_accum=True),
+    }
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    for name, call in rows.items():
+        best = min(timeit.repeat(call, torch.cuda.synchronize, number=100, repeat=50)) / 100 * 1e6
+        print(f"cuda   {name:44} {best:6.2f} us")
+
+
 def main():
     measure("numpy", lambda *shape: np.ones(shape, np.float32), lambda codes: sg.view(codes, "e4m3"))
     if importlib.util.find_spec("torch"):
@@ -42,6 +62,8 @@ def main():
         x = torch.ones(1, 1)
         print(f"torch  {'view(x), f32':44} {best_us(lambda: sg.view(x, 'f32')):6.2f} us")
         print(f"torch  {'x.__dlpack__()':44} {best_us(x.__dlpack__):6.2f} us")
+        if torch.cuda.is_available():
+            measure_cuda(torch)
 
 
 if __name__ == "__main__":

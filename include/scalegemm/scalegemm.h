@@ -519,7 +519,7 @@ SCALEGEMM_API scalegemm_status scalegemm_file_write(const char* path, const scal
 
 /* ------------------------------------------------------------------------------------- checkpoints */
 
-/* A model as others store it, mapped read-only: a safetensors or GGUF (path ends in ".gguf") file, or a
+/* A model as others store it, mapped read-only: a safetensors or GGUF file, or a
  * folder of safetensors files with their index and config.json. docs/checkpoints.md lists the formats. Which
  * tensors are which layer follows from types, shapes and the quantisation config together; what fits no
  * reading, or more than one, is a layer with a `problem`, never a guess. Hostile files are refused with

@@ -68,6 +68,11 @@ Status unsupported(fmt::format_string<Args...> text, Args&&... args) {
   return {Code::kUnsupported, fmt::format(text, std::forward<Args>(args)...)};
 }
 
+template <class... Args>
+Status corrupt(fmt::format_string<Args...> text, Args&&... args) {
+  return {Code::kCorruptData, fmt::format(text, std::forward<Args>(args)...)};
+}
+
 // A value or the reason why there is none.
 template <class T>
 class [[nodiscard]] Result {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <set>
 
 #include "checkpoint/form.h"
@@ -47,10 +48,6 @@ int64_t elements(const StoredTensor& tensor) {
     count *= extent;
   }
   return count;
-}
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return a / b + (a % b != 0 ? 1 : 0);
 }
 
 uint32_t word(const StoredTensor& tensor, int64_t index) {
@@ -203,8 +200,7 @@ class Detector {
     if (stem.find("gate_up") != std::string::npos || stem.find("mlp1") != std::string::npos) {
       layer.note = "rows of gate and up alternate";
     }
-    finish(std::move(layer), "gpt-oss MXFP4",
-           {.code = DType::kE2m1, .scale = DType::kE8m0, .block_n = 1, .block_k = kMx});
+    finish(std::move(layer), "gpt-oss MXFP4", mxfp4_form(Activations::kWide));
   }
 
   // X.weight_packed of compressed-tensors: int4 in I32 words, nvfp4, mxfp4.
@@ -230,21 +226,12 @@ class Detector {
     if (codes.type == "U8" && source.scales->dtype == DType::kE4m3 && source.global != nullptr &&
         is_factor(*source.global) && has_shape(*source.scales, {n, ceil_div(k, kNv)})) {
       return finish(std::move(layer), "compressed-tensors NVFP4",
-                    {.code = DType::kE2m1,
-                     .scale = DType::kE4m3,
-                     .block_n = 1,
-                     .block_k = kNv,
-                     .global = true,
-                     .activations = inputs ? Activations::kNarrow : Activations::kWide});
+                    nvfp4_form(inputs ? Activations::kNarrow : Activations::kWide));
     }
     if (codes.type == "U8" && is_e8m0(*source.scales) && source.global == nullptr &&
         has_shape(*source.scales, {n, ceil_div(k, kMx)})) {
       return finish(std::move(layer), "compressed-tensors MXFP4",
-                    {.code = DType::kE2m1,
-                     .scale = DType::kE8m0,
-                     .block_n = 1,
-                     .block_k = kMx,
-                     .activations = activations_or(Activations::kWide)});
+                    mxfp4_form(activations_or(Activations::kWide)));
     }
     refuse(std::move(layer),
            "I32 [N, K/8] (int4), U8 [N, K/2] with F8_E4M3 scales [N, K/16] and an F32 weight_global_scale "
@@ -260,8 +247,9 @@ class Detector {
     const StoredTensor* shape = take(layer, stem + ".weight_shape");
     source.zeros = take(layer, stem + ".weight_zero_point");
     const StoredTensor* groups = take(layer, stem + ".weight_g_idx");
-    if (shape == nullptr || elements(*shape) != 2 || (shape->type != "I64" && shape->type != "I32")) {
-      return refuse(std::move(layer), "an I64 weight_shape [2]");
+    if (shape == nullptr || elements(*shape) != 2 || (shape->type != "I64" && shape->type != "I32") ||
+        source.global != nullptr) {
+      return refuse(std::move(layer), "an I64 weight_shape [2] and no weight_global_scale beside int4");
     }
     int64_t extents[2] = {};
     for (int64_t i = 0; i < 2; ++i) {
@@ -308,8 +296,9 @@ class Detector {
     if (groups == nullptr) {
       return true;
     }
-    if (groups->type != "I32" || !has_shape(*groups, {layer.k})) {
-      refuse(std::move(layer), "an I32 g_idx [K]");
+    if (groups->type != "I32" || !has_shape(*groups, {layer.k}) ||
+        layer.k > std::numeric_limits<int32_t>::max()) {
+      refuse(std::move(layer), "an I32 g_idx [K], K below 2^31");
       return false;
     }
     bool in_order = true;
@@ -489,21 +478,12 @@ class Detector {
         config_allows({"modelopt", "modelopt_fp4", "quark"})) {
       return finish(std::move(layer),
                     fmt::format("{} NVFP4", store_.config().method.empty() ? "ModelOpt" : format_name()),
-                    {.code = DType::kE2m1,
-                     .scale = DType::kE4m3,
-                     .block_n = 1,
-                     .block_k = kNv,
-                     .global = true,
-                     .activations = inputs ? Activations::kNarrow : Activations::kWide});
+                    nvfp4_form(inputs ? Activations::kNarrow : Activations::kWide));
     }
     if (global == nullptr && is_e8m0(scales) && has_shape(scales, {layer.n, ceil_div(layer.k, kMx)}) &&
         config_allows({"quark", "fp8", "mxfp4", "modelopt"})) {
       return finish(std::move(layer), fmt::format("{} MXFP4", format_name()),
-                    {.code = DType::kE2m1,
-                     .scale = DType::kE8m0,
-                     .block_n = 1,
-                     .block_k = kMx,
-                     .activations = activations_or(Activations::kWide)});
+                    mxfp4_form(activations_or(Activations::kWide)));
     }
     refuse(
         std::move(layer),
@@ -531,8 +511,7 @@ class Detector {
     layer.source.flip = tensor.type == "Q4_0" ? 0x88 : 0;
     const std::string format = fmt::format("GGUF {}", tensor.type);
     if (tensor.type == "MXFP4") {
-      return finish(std::move(layer), format,
-                    {.code = DType::kE2m1, .scale = DType::kE8m0, .block_n = 1, .block_k = kMx});
+      return finish(std::move(layer), format, mxfp4_form(Activations::kWide));
     }
     finish(std::move(layer), format,
            {.code = tensor.type == "Q4_0" ? DType::kInt4 : DType::kInt8,

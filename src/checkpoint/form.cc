@@ -17,10 +17,6 @@ bool is_fp8(DType type) {
   return num::info(type).is_float && num::info(type).bits == 8 && type != DType::kE8m0;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return a / b + (a % b != 0 ? 1 : 0);
-}
-
 // The block that gives `count` blocks over `extent`, if there is just one.
 std::optional<int64_t> block_of(int64_t extent, int64_t count) {
   if (count == 1) {
@@ -42,6 +38,24 @@ std::optional<int64_t> block_of(int64_t extent, int64_t count) {
 }
 
 }  // namespace
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+Form nvfp4_form(Activations activations) {
+  return {.code = DType::kE2m1,
+          .scale = DType::kE4m3,
+          .block_n = 1,
+          .block_k = 16,
+          .global = true,
+          .activations = activations};
+}
+
+Form mxfp4_form(Activations activations) {
+  return {
+      .code = DType::kE2m1, .scale = DType::kE8m0, .block_n = 1, .block_k = 32, .activations = activations};
+}
 
 std::string scheme_text(const Form& form) {
   const std::string_view code = num::name(form.code);

@@ -24,6 +24,13 @@ struct Form {
   Activations activations = Activations::kWide;
 };
 
+// e2m1 codes with an e4m3 scale a run of 16 and a factor of all.
+Form nvfp4_form(Activations activations);
+// e2m1 codes with a power of two a run of 32.
+Form mxfp4_form(Activations activations);
+
+int64_t ceil_div(int64_t a, int64_t b);
+
 // The text of the scheme whose B has this form, as spec::parse_scheme takes it.
 std::string scheme_text(const Form& form);
 

@@ -34,7 +34,6 @@ constexpr auto kTypes = std::to_array<GgufType>({
     {35, "TQ2_0", 256, 66, std::nullopt},   {39, "MXFP4", 32, 17, std::nullopt},
 });
 
-constexpr std::string_view kMagic = "GGUF";
 constexpr std::string_view kAlignmentKey = "general.alignment";
 constexpr uint32_t kDefaultAlignment = 32;
 constexpr uint32_t kMaxAlignment = 1 << 20;
@@ -42,11 +41,6 @@ constexpr uint32_t kMaxAlignment = 1 << 20;
 // Types of entry values: bytes of one, 0 where it is not fixed.
 enum Value : uint32_t { kUint32 = 4, kString = 8, kArray = 9 };
 constexpr std::array<uint64_t, 13> kValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-
-template <class... Args>
-Status corrupt(fmt::format_string<Args...> text, Args&&... args) {
-  return make_error(Code::kCorruptData, text, std::forward<Args>(args)...);
-}
 
 // Takes numbers and strings off the front; nothing reads past the end.
 class Reader {
@@ -199,11 +193,12 @@ const GgufType* find_gguf_type(uint32_t id) {
 }
 
 Result<std::vector<GgufTensor>> parse_gguf(std::string_view file) {
-  if (!file.starts_with(kMagic)) {
-    return corrupt("a GGUF file needs to start with {}, this one starts with {}", kMagic, printable(file, 4));
+  if (!file.starts_with(kGgufMagic)) {
+    return corrupt("a GGUF file needs to start with {}, this one starts with {}", kGgufMagic,
+                   printable(file, 4));
   }
   Reader reader(file);
-  SCALEGEMM_RETURN_IF_ERROR(reader.take(kMagic.size(), "the magic").status());
+  SCALEGEMM_RETURN_IF_ERROR(reader.take(kGgufMagic.size(), "the magic").status());
   SCALEGEMM_ASSIGN_OR_RETURN(const uint32_t version, reader.number<uint32_t>("the version"));
   if (version != 2 && version != 3) {
     return unsupported("the version needs to be 2 or 3 (little-endian), is {}", version);

@@ -23,6 +23,7 @@
 
 namespace scalegemm::checkpoint {
 
+inline constexpr std::string_view kGgufMagic = "GGUF";
 inline constexpr size_t kMaxGgufRank = 4;
 
 // A type of the format: blocks of `block` elements along the innermost dimension, `bytes` each.

@@ -38,11 +38,6 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlignment = 64;      // of the elements, as NumPy has it
 constexpr size_t kVersion1Start = 10;  // magic, two bytes of version, two of length
 
-template <class... Args>
-Status corrupt(fmt::format_string<Args...> text, Args&&... args) {
-  return make_error(Code::kCorruptData, text, std::forward<Args>(args)...);
-}
-
 // Kinds of NumPy types that hold no plain numbers, and what to do about them.
 struct Refused {
   char kind;

@@ -11,11 +11,6 @@ using Json = nlohmann::json;
 
 constexpr int64_t kMaxBlock = int64_t{1} << 31;
 
-template <class... Args>
-Status corrupt(fmt::format_string<Args...> text, Args&&... args) {
-  return make_error(Code::kCorruptData, text, std::forward<Args>(args)...);
-}
-
 Result<Json> parse_object(std::string_view text) {
   // The parser takes a zero byte for the end of the text.
   Json json = text.find('\0') == std::string_view::npos

@@ -19,11 +19,6 @@ constexpr int64_t kGgufBlock = 32;
 // AWQ (GEMM): column 8c + i is at bits 4 * kAwqShift[i] of word c.
 constexpr std::array<int, 8> kAwqShift = {0, 4, 1, 5, 2, 6, 3, 7};
 
-template <class... Args>
-Status corrupt(fmt::format_string<Args...> text, Args&&... args) {
-  return make_error(Code::kCorruptData, text, std::forward<Args>(args)...);
-}
-
 template <class T>
 T load(const std::byte* at) {
   T value;

@@ -16,11 +16,6 @@ namespace {
 constexpr size_t kLengthBytes = 8;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-template <class... Args>
-Status corrupt(fmt::format_string<Args...> text, Args&&... args) {
-  return make_error(Code::kCorruptData, text, std::forward<Args>(args)...);
-}
-
 // Builds the tensors token by token. Every callback returns whether to go on.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:

@@ -15,11 +15,6 @@ constexpr std::string_view kIndexEnding = ".safetensors.index.json";
 constexpr std::string_view kFileEnding = ".safetensors";
 constexpr const char* kConfigFiles[] = {"config.json", "hf_quant_config.json", "quantize_config.json"};
 
-template <class... Args>
-Status corrupt(fmt::format_string<Args...> text, Args&&... args) {
-  return make_error(Code::kCorruptData, text, std::forward<Args>(args)...);
-}
-
 // Names in a folder that end so, sorted.
 Result<std::vector<std::string>> names_in(const std::string& folder, std::string_view ending) {
   std::error_code error;
@@ -35,6 +30,11 @@ Result<std::vector<std::string>> names_in(const std::string& folder, std::string
   }
   std::ranges::sort(names);
   return names;
+}
+
+bool is_gguf_file(const std::string& path) {
+  const auto file = base::MappedFile::open(path);
+  return file.ok() && file->text().starts_with(kGgufMagic);
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ void TensorStore::add_shard(Safetensors shard, const std::map<std::string, std::
 }
 
 Status TensorStore::open_file(const std::string& path) {
-  if (path.ends_with(".gguf")) {
+  if (path.ends_with(".gguf") || is_gguf_file(path)) {
     SCALEGEMM_ASSIGN_OR_RETURN(gguf_, Gguf::open(path));
     for (const GgufTensor& tensor : gguf_->tensors()) {
       tensors_.push_back(

@@ -139,12 +139,10 @@ Result<Nvrtc::Output> Nvrtc::compile_with(const CompileJob& job,
       output.cubin.resize(size);
       code = api_.cubin(program, output.cubin.data());
     }
-    if (code == kSuccess) {
+    if (code == kSuccess && !job.instruction.empty()) {
       code = api_.ptx_size(program, &size);
-    }
-    if (code == kSuccess) {
-      output.ptx.resize(size);
-      code = api_.ptx(program, output.ptx.data());
+      output.ptx.resize(code == kSuccess ? size : 0);
+      code = code == kSuccess ? api_.ptx(program, output.ptx.data()) : code;
     }
   }
   api_.destroy(&program);

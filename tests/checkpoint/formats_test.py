@@ -193,7 +193,8 @@ def test_nvfp4_in_both_spellings(tmp_path):
                        {"quant_method": "modelopt", "quant_algo": "NVFP4"}))
         assert ct["scheme"] == mo["scheme"] == "nvfp4"
         assert np.array_equal(decode(mo), expected * np.float64(factor))
-        assert np.allclose(decode(ct), decode(mo), rtol=2**-22, atol=0)
+        divisor = np.float32(1 / factor)
+        assert np.array_equal(decode(ct), expected * np.float64(np.float32(1) / divisor))
 
 
 def test_mxfp4_and_quark(tmp_path):
@@ -300,6 +301,9 @@ REFUSED = {
                                "x_scales": np.zeros((1, 3, 2), np.uint8)}, None, "scales"),
     "8-bit words": ({"x.weight_packed": np.zeros((2, 4), np.int32), "x.weight_scale": np.ones((2, 1), np.float32),
                      "x.weight_shape": np.array([2, 16])}, None, "4-bit"),
+    "int4 with a factor": ({"x.weight_packed": np.zeros((2, 2), np.int32), "x.weight_scale": np.ones((2, 1), np.float32),
+                            "x.weight_shape": np.array([2, 16]), "x.weight_global_scale": np.ones(1, np.float32)},
+                           None, "no weight_global_scale"),
     "groups of unequal size": ({"x.qweight": np.zeros((2, 8), np.int32), "x.qzeros": np.zeros((2, 1), np.int32),
                                 "x.scales": np.ones((2, 8), np.float16),
                                 "x.g_idx": np.array([0] * 9 + [1] * 7, np.int32)},

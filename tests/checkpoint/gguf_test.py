@@ -49,6 +49,12 @@ def test_mxfp4_of_experts(tmp_path):
         assert np.array_equal(formats.decode(layer, e), expected[e])
 
 
+def test_a_file_is_known_by_its_first_bytes(tmp_path):
+    values = formats.rng().standard_normal((2, 32)).astype(np.float32)
+    layer = formats.only(write(tmp_path / "weights.bin", {"a.weight": (values, TYPES.F32)}))
+    assert np.array_equal(formats.decode(layer), values)
+
+
 def test_other_types_are_refused(tmp_path):
     values = formats.rng().standard_normal((2, 64)).astype(np.float32)
     raw, _ = quantised(values, TYPES.Q5_0)

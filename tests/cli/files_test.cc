@@ -293,7 +293,7 @@ TEST_F(FilesTest, InspectSaysWhatIsThereAndWhatRunsIt) {
 TEST_F(FilesTest, MissingDamagedAndUnwritableFiles) {
   expect_error("evaluate nothing.safetensors", 1, {"nothing.safetensors"});
   std::filesystem::create_directory(path("folder"));
-  expect_error("evaluate folder", 1, {"folder", "*.safetensors"});
+  expect_error("evaluate folder", 1, {"folder", "*.safetensors", "name a safetensors or GGUF file"});
   write_file(path("empty.safetensors"), "");
   expect_error("evaluate empty.safetensors", 1, {"empty.safetensors"});
   const std::string whole = read_file(path("model.safetensors"));

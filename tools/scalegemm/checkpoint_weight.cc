@@ -6,6 +6,18 @@
 
 namespace scalegemm::cli {
 
+Checkpoint open_checkpoint(const std::string& path) {
+  try {
+    return Checkpoint(path);
+  } catch (const Error& error) {
+    if (error.status() != SCALEGEMM_UNSUPPORTED) {
+      throw;
+    }
+    throw Failure(kExitFailure, error.what(),
+                  "name a safetensors or GGUF file, or a folder of safetensors files");
+  }
+}
+
 std::vector<LeftOut> left_out(const Checkpoint& checkpoint) {
   std::vector<LeftOut> list;
   const auto visit = [](const char* name, const char* type, const char* reason, void* user) -> int32_t {

@@ -8,6 +8,9 @@
 
 namespace scalegemm::cli {
 
+// A failure that says which files are read, where this one is of a kind that is not.
+Checkpoint open_checkpoint(const std::string& path);
+
 struct LeftOut {
   std::string name;
   std::string type;  // "I64 [7]"

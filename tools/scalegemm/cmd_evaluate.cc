@@ -167,7 +167,7 @@ int run(const Options& options) {
   report.ms = options.ms;
   report.schemes = harness::resolve_schemes(options.schemes);
   const Matrix activations = options.activations.empty() ? Matrix{} : load_matrix(options.activations);
-  const Checkpoint checkpoint(options.model);
+  const Checkpoint checkpoint = open_checkpoint(options.model);
   const auto layers = checkpoint.layers();
   const Model model = read_model(options, layers);
   if (model.shapes.empty()) {

@@ -68,7 +68,7 @@ struct Group {
 };
 
 int run(const Options& options) {
-  const Checkpoint checkpoint(options.path);
+  const Checkpoint checkpoint = open_checkpoint(options.path);
   const Runtime runtime = options.runtime.make_runtime();
   Routes routes(runtime, options.m);
   Json json = {{"path", options.path}, {"layers", Json::array()}, {"left_out", Json::array()}};
