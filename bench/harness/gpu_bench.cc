@@ -201,6 +201,18 @@ std::vector<Plan> make_plans(const Runtime& runtime, const scalegemm_problem& pr
   return plans;
 }
 
+// A run that may fault or hang. One that fails has poisoned the context, so it ends the process.
+void try_once(Trials& trials, const Plan& plan, const scalegemm_run_args& args, const Gpu& gpu) {
+  trials.begin(plan.kernel());
+  try {
+    plan.run(args);
+    require(gpu->synchronize());
+  } catch (const Error& error) {
+    trials.fail(error.what());
+  }
+  trials.end();
+}
+
 // Indices of the fastest, best first.
 std::vector<size_t> fastest(const std::vector<Timing>& timings, size_t count) {
   std::vector<size_t> order(timings.size());
@@ -301,6 +313,11 @@ GpuBenchResult bench_on_gpu(const Runtime& runtime, const Case& c, const GpuBenc
     const auto call_of = [&operands](const Plan& plan) {
       return Candidate([&plan, &operands] { plan.run(operands.take()); });
     };
+    if (options.trials != nullptr) {
+      for (const Plan& plan : plans) {
+        try_once(*options.trials, plan, operands.take(), gpu);
+      }
+    }
     std::vector<size_t> order = {0};
     if (plans.size() > 1) {
       std::vector<Candidate> calls;

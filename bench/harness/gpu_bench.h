@@ -14,6 +14,7 @@
 #include "harness/ceiling.h"
 #include "harness/instance.h"
 #include "harness/timing.h"
+#include "harness/trials.h"
 
 namespace scalegemm::harness {
 
@@ -25,7 +26,8 @@ struct GpuBenchOptions {
   Ceilings ceilings;                         // of the device, for the share
   int64_t most_products = int64_t{1} << 24;  // of the oracle
   std::function<void(const std::string&)> report = [](const std::string&) {
-  };  // progress and what was left out
+  };                         // progress and what was left out
+  Trials* trials = nullptr;  // tune: each candidate runs once on its own before any is timed
 };
 
 struct PeerResult {

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Times what PyTorch users run today on the shapes of a suite: torch._scaled_mm and DeepGEMM.
+"""Times what PyTorch users run on the shapes of a suite: torch._scaled_mm, DeepGEMM and scalegemm, interleaved.
 
 usage: torch_scaled_mm.py SUITE.csv OUT.csv [--warmup 50] [--repeat 100] [--only NAME]...
 
-Peers, all e4m3 x e4m3 to bf16: scaled-mm-tensor and scaled-mm-row (fast accumulation), scaled-mm-block (1 x 128 by
-128 x 128, where this torch has it) and deepgemm (fp8_gemm_nt, when deep_gemm can be imported). Each is compared with
-float64 on some rows and columns first. Each call lies between two events, the L2 cache is flushed before it (256 MB
-written), peers in turn; median and MAD. The columns are those of results/h200/gemm28-*.csv, with the peer as
-kernel. Needs torch 2.6 or later and a CUDA device; run it in an environment of its own.
+All are e4m3 x e4m3 to bf16: scaled-mm-tensor and scaled-mm-row (fast accumulation), scaled-mm-block (1 x 128 by 128 x 128,
+where this torch has it), deepgemm (fp8_gemm_nt, when deep_gemm can be imported) and, when scalegemm can be imported,
+scalegemm-tensor, -row (accuracy fast) and -block. Each is compared with float64 on some rows and columns first. Each call lies between
+two events, the L2 cache is flushed before it (256 MB written), all in turn in one process; median and MAD. The columns are those of
+results/h200/gemm28-*.csv: a row for each peer, and one for scalegemm beside each peer of its scheme. Needs torch 2.6 or later
+and a CUDA device.
 """
 
 import argparse
@@ -20,7 +21,8 @@ import sys
 COLUMNS = ["name", "m", "n", "k", "scheme", "kernel", "median_us", "mad_us", "tflops", "gbps", "share_of_ceiling", "peer",
            "peer_us", "ratio", "verified"]
 SCHEMES = {"scaled-mm-tensor": "tensor", "scaled-mm-row": "rowcol", "scaled-mm-block": "abquant:bn=128",
-           "deepgemm": "abquant:bn=128"}
+           "deepgemm": "abquant:bn=128", "scalegemm-tensor": "tensor", "scalegemm-row": "rowcol",
+           "scalegemm-block": "abquant:bn=128"}
 BLOCK = 128
 LARGEST = 448.0  # of e4m3
 FLUSH_BYTES = 256 << 20
@@ -57,13 +59,29 @@ def scale_bytes(peer, m, n, k):
     return 4 * {"tensor": 2, "rowcol": m + n}.get(SCHEMES[peer], m * blocks + -(-n // BLOCK) * blocks)
 
 
-def result_row(shape, peer, times_us):
+def result_row(shape, peer, times_us, kernel=None):
     name, m, n, k = shape
     median, mad = median_and_mad(times_us)
     moved = m * k + n * k + 2 * m * n + scale_bytes(peer, m, n, k)
-    return {"name": name, "m": m, "n": n, "k": k, "scheme": SCHEMES[peer], "kernel": peer, "median_us": f"{median:.2f}",
+    return {"name": name, "m": m, "n": n, "k": k, "scheme": SCHEMES[peer], "kernel": kernel or peer, "median_us": f"{median:.2f}",
             "mad_us": f"{mad:.2f}", "tflops": f"{2 * m * n * k / median / 1e6:.1f}", "gbps": f"{moved / median / 1e3:.0f}",
             "verified": "yes"}
+
+
+def result_rows(shape, times_us, kernels):
+    """times_us: by peer; kernels: the kernel that ran for each scalegemm-*. A row for each peer and each pair of ours with one."""
+    ours = [name for name in times_us if name in kernels]
+    rows = [result_row(shape, name, times) for name, times in times_us.items() if name not in kernels]
+    for name in ours:
+        row = result_row(shape, name, times_us[name], kernels[name])
+        same = [peer for peer in times_us if peer not in kernels and SCHEMES[peer] == SCHEMES[name]]
+        for peer in same:
+            peer_us = statistics.median(times_us[peer])
+            rows.append({**row, "peer": peer, "peer_us": f"{peer_us:.2f}",
+                         "ratio": f"{peer_us / statistics.median(times_us[name]):.3f}"})
+        if not same:
+            rows.append(row)
+    return rows
 
 
 def write_results(path, header, rows, problems):
@@ -124,6 +142,8 @@ def dequantise(codes, scales, rows, cols):
 class Peer:
     """One peer on one shape: call() runs it; a and b are what it multiplies, in float64."""
 
+    kernel = None  # that scalegemm chose
+
     def __init__(self, torch, name, shape):
         _, m, n, k = shape
         x, w = torch.randn(m, k, device="cuda"), torch.randn(n, k, device="cuda") * 0.05
@@ -134,6 +154,9 @@ class Peer:
         self.a, self.b = (a, scale_a, *blocks[0]), (b, scale_b, *blocks[1])
         if name == "deepgemm":
             self.call = self.deepgemm(torch, m, n)
+            return
+        if name.startswith("scalegemm"):
+            self.call = self.scalegemm(torch, m, n, k, SCHEMES[name])
             return
         if name == "scaled-mm-tensor":
             scale_a, scale_b = scale_a.view(()), scale_b.view(())
@@ -156,6 +179,21 @@ class Peer:
             deep_gemm.fp8_gemm_nt((a, scale_a), (b, scale_b), d)
             return d
         return call
+
+    def scalegemm(self, torch, m, n, k, scheme):
+        import scalegemm
+        (a, scale_a), (b, scale_b) = self.a[:2], self.b[:2]
+        blocks = scheme.startswith("abquant")
+        if blocks:  # 1 x 128 scales where the quantisers put them: contiguous along rows, lines of whole 16 bytes
+            lines = torch.zeros(scale_a.shape[1], -(-m // 4) * 4, device="cuda")
+            lines[:, :m] = scale_a.t()
+            scale_a = lines.t()[:m]
+        problem = scalegemm.problem(scheme, m, n, k, out_dtype="bf16", accuracy="promoted" if blocks else "fast")
+        plan = scalegemm.plan(problem, device="cuda:0")
+        self.kernel = plan.kernel
+        d = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+        workspace = torch.empty(max(plan.workspace_bytes, 1), dtype=torch.uint8, device="cuda")
+        return lambda: plan.run(a, b, d, scale_a=scale_a, scale_b=scale_b, workspace=workspace)
 
     def error(self, torch):
         """The largest error of some rows and columns over the sum of |a b|."""
@@ -201,7 +239,8 @@ def measure(torch, shape, names, options):
             continue
         peers.append((name, peer))
     times = time_in_turn(torch, [peer.call for _, peer in peers], options.warmup, options.repeat) if peers else []
-    return [result_row(shape, name, t) for (name, _), t in zip(peers, times)], problems
+    kernels = {name: peer.kernel for name, peer in peers if peer.kernel}
+    return result_rows(shape, {name: t for (name, _), t in zip(peers, times)}, kernels), problems
 
 
 def peer_names(only):
@@ -227,18 +266,20 @@ def main():
         sys.exit(f"error: {problem}")
     torch = import_torch()
     header, rows, problems = about(torch), [], []
-    try:
-        import deep_gemm
-        header[1] += f", deep_gemm {getattr(deep_gemm, '__version__', 'of unknown version')}"
-    except ImportError:
-        header[1] += ", no deep_gemm"
-        names = [name for name in names if name != "deepgemm"]
+    for library, prefix in (("deep_gemm", "deepgemm"), ("scalegemm", "scalegemm-")):
+        try:
+            module = __import__(library)
+            header[1] += f", {library} {getattr(module, '__version__', 'of unknown version')}"
+        except ImportError:
+            header[1] += f", no {library}"
+            names = [name for name in names if not name.startswith(prefix)]
     for shape in shapes:
         done, missing = measure(torch, shape, names, options)
         rows += done
         problems += missing
         for row in done:
-            print(f"{row['name']:24} {row['kernel']:18} {row['median_us']:>9} us {row['tflops']:>7} TFLOP/s", flush=True)
+            beside = f"  {row['ratio']} of {row['peer']}" if row.get("peer") else ""
+            print(f"{row['name']:24} {row['kernel'][:18]:18} {row['median_us']:>9} us {row['tflops']:>7} TFLOP/s{beside}", flush=True)
         for line in missing:
             print(line, file=sys.stderr, flush=True)
         write_results(options.out, header, rows, problems)

@@ -30,7 +30,13 @@ struct Epilogue {
   }
   static constexpr u32 kUnits = kStaged && end_with(1, 8) > kSharedLimit ? 4 : 8;
   static constexpr u32 kBufferBytes = buffer_bytes(kUnits);
-  static constexpr u32 kBuffers = !kStaged && end_with(2, kUnits) <= kSharedLimit ? 2 : 1;
+  static constexpr u32 kRowChunks = ceil_div(c.tile_y / 8, kUnits), kChunks = c.row_blocks() * kRowChunks;
+  // All of a tile's chunks if they fit: then they leave together.
+  static constexpr u32 kBuffers = kStaged                                     ? 1
+                                  : end_with(kChunks, kUnits) <= kSharedLimit ? kChunks
+                                  : end_with(2, kUnits) <= kSharedLimit       ? 2
+                                                                              : 1;
+  static constexpr u32 kTogether = kBuffers == kChunks ? kChunks : 1;
   static constexpr u32 kEnd = end_with(kBuffers, kUnits);
   static_assert(kEnd <= kSharedLimit, "shared memory of one SM");
 
@@ -44,7 +50,7 @@ struct Epilogue {
 
   SG_DEVICE Epilogue(const SgTmaGemm& gemm, const TensorMap* output_map, u32 shared, const Consumer<c>& me)
       : p(gemm), out(gemm.d), map_d(output_map), scale_x(gemm.scale_a), scale_y(gemm.scale_b) {
-    staging = shared + kStart + (me.group * 4 + me.warp()) * kBuffers * kBufferBytes;
+    staging = shared + kStart + (me.group * 4 + me.warp) * kBuffers * kBufferBytes;
     columns = shared + kStart + c.consumers * 4 * kBuffers * kBufferBytes + me.group * kColumnBytes;
   }
 
@@ -82,18 +88,14 @@ struct Epilogue {
       store_staged(me, x0, y0);
       return;
     }
+    if constexpr (bytes_of(c.d) == 2) {
 #pragma unroll
-    for (u32 b = 0; b < c.row_blocks(); ++b) {
-      const u32 row0 = x0 + (me.index * c.row_blocks() + b) * kMmaRows + me.warp() * 16;
+      for (u32 first = 0; first < kChunks; first += kTogether)
+        store_half(me, first, x0, y0);
+    } else {
 #pragma unroll
-      for (u32 j = 0; j < c.tile_y / 8; j += kUnits) {
-        constexpr u32 kAll = c.tile_y / 8;
-        const u32 units = kAll - j < kUnits ? kAll - j : kUnits;
-        if constexpr (bytes_of(c.d) == 2)
-          store_half(me, b, j, units, row0, y0);
-        else
-          store_word(me, b, j, units, row0, y0);
-      }
+      for (u32 i = 0; i < kChunks; ++i)
+        store_word(me, place(me, i, x0, y0));
     }
   }
 
@@ -116,12 +118,27 @@ struct Epilogue {
     return 1.0f;
   }
 
+  // Chunk i of this warp's part of the tile.
+  struct Place {
+    u32 block, group, units;  // row block, first group of eight columns, how many
+    u32 row0, column0;        // in D
+  };
+  SG_DEVICE Place place(const Consumer<c>& me, u32 i, u32 x0, u32 y0) const {
+    const u32 block = i / kRowChunks, group = i % kRowChunks * kUnits;
+    return {block, group, min_of(c.tile_y / 8 - group, kUnits),
+            x0 + (me.index * c.row_blocks() + block) * kMmaRows + me.warp * 16, y0 + 8 * group};
+  }
+  // TMA stores whole 16-byte units, also past the last column.
+  SG_DEVICE bool by_tma(const Place& at) const {
+    return at.units == kUnits && out.vectors && (at.column0 + 64 <= out.columns || out.columns % 8 == 0);
+  }
+
   // The results of up to eight groups of eight columns; v[u] = (r, c), (r, c + 1), (r + 8, c), (r + 8, c + 1)
   // of group j + u.
   struct Chunk {
     float v[kUnits][4];
   };
-  SG_DEVICE Chunk results(const Consumer<c>& me, u32 b, u32 j, u32 units) const {
+  SG_DEVICE Chunk results(const Consumer<c>& me, const Place& at) const {
     constexpr bool kExact = c.d == Type::kInt32;
     Chunk r;
     Float2 s[kUnits];
@@ -129,47 +146,46 @@ struct Epilogue {
     for (u32 u = 0; u < kUnits; ++u) {
       s[u] = {1.0f, 1.0f};
       if constexpr (c.scale_y() == Scale::kRow)
-        if (u < units)
-          s[u] = load_shared_2(columns + 4 * (8 * (j + u) + me.column()));
+        if (u < at.units)
+          s[u] = load_shared_2(columns + 4 * (8 * (at.group + u) + me.column()));
     }
 #pragma unroll
     for (u32 u = 0; u < kUnits; ++u)
 #pragma unroll
       for (u32 i = 0; i < 4; ++i) {
-        auto sum = me.acc[b][u < units ? 4 * (j + u) + i : 0];
+        auto sum = me.acc[at.block][u < at.units ? 4 * (at.group + u) + i : 0];
         if constexpr (kStaged && c.a == Type::kInt8)  // or the compiler converts all sums before the loop
           asm volatile("" : "+r"(sum));
         if constexpr (kExact)
           r.v[u][i] = __int_as_float(static_cast<i32>(sum));
         else
-          r.v[u][i] = static_cast<float>(sum) * (i < 2 ? rows[b].x : rows[b].y) * (i % 2 ? s[u].y : s[u].x);
+          r.v[u][i] = static_cast<float>(sum) * (i < 2 ? rows[at.block].x : rows[at.block].y) *
+                      (i % 2 ? s[u].y : s[u].x);
       }
     return r;
   }
 
   // Chunk by chunk in a loop that is not unrolled: only the copy from registers is written out for each.
   SG_DEVICE void store_staged(const Consumer<c>& me, u32 x0, u32 y0) {
-    constexpr u32 kChunks = ceil_div(c.tile_y / 8, kUnits);
     constexpr u32 kAhead = c.row_blocks() * c.tile_y > 320 ? 1 : 4;  // what the sums leave of the registers
 #pragma unroll 1
-    for (u32 i = 0; i < c.row_blocks() * kChunks; ++i) {
-      const u32 b = i / kChunks, j = i % kChunks * kUnits;
+    for (u32 i = 0; i < kChunks; ++i) {
 #pragma unroll
       for (u32 k = 0; k < c.row_blocks(); ++k)  // new to the compiler, or it scales all sums before the loop
         asm volatile("" : "+f"(rows[k].x), "+f"(rows[k].y));
-      const u32 row0 = x0 + (me.index * c.row_blocks() + b) * kMmaRows + me.warp() * 16;
-      const StagedChunk<c.d, kUnits, c.fused, kAhead> chunk = {
-          staging, me.lane(), p, row0, y0 + 8 * j, min_of(c.tile_y / 8 - j, kUnits)};
+      const Place at = place(me, i, x0, y0);
+      const StagedChunk<c.d, kUnits, c.fused, kAhead> chunk = {staging, me.lane(),  p,
+                                                               at.row0, at.column0, at.units};
 #pragma unroll
-      for (u32 k = 0; k < c.row_blocks() * kChunks; ++k) {
-        constexpr u32 kAll = c.tile_y / 8;
-        const u32 first = k % kChunks * kUnits, units = kAll - first < kUnits ? kAll - first : kUnits;
-        if (k == i) {
-          const Chunk r = results(me, k / kChunks, first, units);
+      for (u32 k = 0; k < kChunks; ++k) {
+        if (k != i)
+          continue;
+        const Place same = place(me, k, x0, y0);  // as constants
+        const Chunk r = results(me, same);
 #pragma unroll
-          for (u32 u = 0; u < units; ++u)
+        for (u32 u = 0; u < kUnits; ++u)
+          if (u < same.units)
             chunk.write(u, r.v[u]);
-        }
       }
       chunk.finish();
     }
@@ -179,38 +195,40 @@ struct Epilogue {
     return c.d == Type::kF16 ? pack_f16(low, high) : pack_bf16(low, high);
   }
 
-  // Groups j .. j + units - 1 of row block b, through a staging buffer.
-  SG_DEVICE void store_half(const Consumer<c>& me, u32 b, u32 j, u32 units, u32 row0, u32 y0) {
-    const u32 lane = me.lane(), write_row = lane % 16;
-    // TMA stores whole 16-byte units, also past the last column.
-    const bool by_tma =
-        units == kUnits && out.vectors && (y0 + 8 * j + 64 <= out.columns || out.columns % 8 == 0);
-    if (lane == 0) {
-      if (by_tma)
-        bulk_wait_read<kBuffers - 1>();
-      else
-        bulk_wait_read<0>();
-    }
-    __syncwarp();  // this buffer's earlier contents have been read
-    const u32 to = staging + buffer * kBufferBytes;
-    const Chunk r = results(me, b, j, units);
+  // kTogether chunks, through as many staging buffers.
+  SG_DEVICE void store_half(const Consumer<c>& me, u32 first, u32 x0, u32 y0) {
+    const u32 lane = me.lane();
+    if (lane == 0)
+      bulk_wait_read<kBuffers - kTogether>();
+    __syncwarp();  // these buffers' earlier contents have been read
 #pragma unroll
-    for (u32 u = 0; u < units; u += 2)
-      stmatrix_x4(to + write_row * 128 + (((u + lane / 16) ^ (write_row % 8)) * 16),
-                  pack(r.v[u][0], r.v[u][1]), pack(r.v[u][2], r.v[u][3]), pack(r.v[u + 1][0], r.v[u + 1][1]),
-                  pack(r.v[u + 1][2], r.v[u + 1][3]));
-    if (by_tma) {
-      fence_async_proxy();
-      __syncwarp();
-      if (lane == 0) {
-        tma_store(map_d, to, y0 + 8 * j, row0);
-        bulk_commit();
-      }
-      buffer = (buffer + 1) % kBuffers;
-    } else {
-      __syncwarp();
-      copy_out(to, lane, units, row0, y0 + 8 * j);
+    for (u32 i = 0; i < kTogether; ++i)
+      write_half(me, place(me, first + i, x0, y0), staging + (buffer + i) * kBufferBytes);
+    fence_async_proxy();
+    __syncwarp();
+#pragma unroll
+    for (u32 i = 0; i < kTogether; ++i) {
+      const Place at = place(me, first + i, x0, y0);
+      const u32 from = staging + (buffer + i) * kBufferBytes;
+      if (!by_tma(at))
+        copy_out(from, lane, at.units, at.row0, at.column0);
+      else if (lane == 0)
+        tma_store(map_d, from, at.column0, at.row0);
     }
+    if (lane == 0)
+      bulk_commit();
+    __syncwarp();
+    buffer = (buffer + kTogether) % kBuffers;
+  }
+  SG_DEVICE void write_half(const Consumer<c>& me, const Place& at, u32 to) const {
+    const u32 row = me.lane() % 16, half = me.lane() / 16;
+    const Chunk r = results(me, at);
+#pragma unroll
+    for (u32 u = 0; u < kUnits; u += 2)
+      if (u < at.units)
+        stmatrix_x4(to + row * 128 + (((u + half) ^ (row % 8)) * 16), pack(r.v[u][0], r.v[u][1]),
+                    pack(r.v[u][2], r.v[u][3]), pack(r.v[u + 1][0], r.v[u + 1][1]),
+                    pack(r.v[u + 1][2], r.v[u + 1][3]));
   }
 
   SG_DEVICE void copy_out(u32 from, u32 lane, u32 units, u32 row0, u32 column0) const {
@@ -236,16 +254,27 @@ struct Epilogue {
         d[i] = static_cast<u16>(w[i / 2] >> (16 * (i % 2)));
   }
 
-  SG_DEVICE void store_word(const Consumer<c>& me, u32 b, u32 j, u32 units, u32 row0, u32 y0) {
-    const Chunk r = results(me, b, j, units);
+  SG_DEVICE void store_word(const Consumer<c>& me, const Place& at) {
+    const Chunk r = results(me, at);
+    const u32 row0 = at.row0 + me.lane() / 4, column0 = at.column0 + me.column();
+    float* d = static_cast<float*>(out.data) + static_cast<u64>(row0) * out.stride + column0;
 #pragma unroll
-    for (u32 u = 0; u < units; ++u) {
-      const u32 column = y0 + 8 * (j + u) + me.column();
+    for (u32 half = 0; half < 2; ++half, d += 8 * out.stride) {
+      if (row0 + 8 * half >= out.rows)
+        break;
 #pragma unroll
-      for (u32 i = 0; i < 4; ++i) {
-        const u32 row = row0 + me.lane() / 4 + 8 * (i / 2);
-        if (row < out.rows && column + i % 2 < out.columns)
-          static_cast<float*>(out.data)[static_cast<u64>(row) * out.stride + column + i % 2] = r.v[u][i];
+      for (u32 u = 0; u < kUnits; ++u) {
+        const u32 column = column0 + 8 * u;
+        if (u >= at.units || column >= out.columns)
+          break;
+        const Float2 v = {r.v[u][2 * half], r.v[u][2 * half + 1]};
+        if (out.vectors && column + 1 < out.columns) {
+          *reinterpret_cast<Float2*>(d + 8 * u) = v;
+        } else {
+          d[8 * u] = v.x;
+          if (column + 1 < out.columns)
+            d[8 * u + 1] = v.y;
+        }
       }
     }
   }

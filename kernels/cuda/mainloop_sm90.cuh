@@ -43,18 +43,21 @@ struct Consumer {
   u32 group;             // which consumer
   u32 index;             // which rows of the tile: the same, but 0 with pingpong
   u32 thread;            // 0..127 in the warpgroup
+  u32 warp;              // 0..3 in the warpgroup
   u32 first_step = 0;    // step of K that this CTA's sums begin with (split K)
   u32 scale_blocks = 0;  // scale blocks along K
   u32 y_phase = 0;       // rows of Y between the last multiple of 128 and the tile
   Acc acc[kBlocks][kRegisters];
 
   SG_DEVICE Consumer(u32 consumer, u32 thread_in_group)
-      : group(consumer), index(c.pingpong ? 0 : consumer), thread(thread_in_group) {}
+      : group(consumer),
+        index(c.pingpong ? 0 : consumer),
+        thread(thread_in_group),
+        warp(warp_uniform(thread_in_group / kWarp)) {}
 
   SG_DEVICE u32 lane() const { return thread % kWarp; }
-  SG_DEVICE u32 warp() const { return thread / kWarp; }
   // Row in the tile of this thread's first accumulator of row block b; the second is 8 further.
-  SG_DEVICE u32 row(u32 b) const { return (index * kBlocks + b) * kMmaRows + warp() * 16 + lane() / 4; }
+  SG_DEVICE u32 row(u32 b) const { return (index * kBlocks + b) * kMmaRows + warp * 16 + lane() / 4; }
   SG_DEVICE u32 column() const { return (lane() % 4) * 2; }
   SG_DEVICE u64 x_descriptor(const Ring<c>& ring) const {
     return operand_descriptor(ring.x() + index * kBlocks * kBlockBytes);
@@ -131,8 +134,15 @@ struct Consumer {
     return i % kBlocks;
   }
 
-  SG_DEVICE void issue(float (&t)[kRegisters], const Ring<c>& ring, u32 i) {
-    const u64 x = x_descriptor(ring) + chain_block(i) * (kBlockBytes / 16), y = operand_descriptor(ring.y());
+  // Where the operands of a stage are: the low words of their descriptors.
+  struct Operands {
+    u32 x, y;
+  };
+  SG_DEVICE Operands operands(const Ring<c>& ring) const {
+    return {static_cast<u32>(x_descriptor(ring)), static_cast<u32>(operand_descriptor(ring.y()))};
+  }
+  SG_DEVICE void issue(float (&t)[kRegisters], const Operands& at, u32 i) {
+    const u64 x = whole_descriptor(at.x) + chain_block(i) * (kBlockBytes / 16), y = whole_descriptor(at.y);
     wgmma_fence();
 #pragma unroll
     for (u32 m = 0; m < kMmasPerPart; ++m) {
@@ -233,37 +243,46 @@ struct Consumer {
     }
   }
 
-  // Multiplies and promotes the stage at `ring`, which is full and whose factors are `f`, and releases it. If
-  // there are `more`, waits for the next stage while the last chain runs and returns its factors, so that the
-  // next step begins at once.
-  SG_DEVICE StepFactors promoted_step(const Ring<c>& ring, const StepFactors& f, u32 step, bool more) {
-    float t[kRegisters];
-    StepFactors following = f;
-#pragma unroll
-    for (u32 i = 0; i < kChains; ++i) {
-      const bool last = i + 1 == kChains;
-      issue(t, ring, i);
-      if (last && more) {
-        Ring<c> next = ring;
-        next.advance();
-        next.wait_full();
-        following = step_factors(next, step + 1);
-      }
-      wgmma_wait<0>();
-      pin_registers(t);
-      if (last && !kScalesDuringPromotion)
-        ring.release(ring.stage, thread);
-      promote(t, ring, f.chain[i], i);
-      if (last && kScalesDuringPromotion)
-        ring.release(ring.stage, thread);
-    }
-    return following;
-  }
-  SG_DEVICE void run_promoted(Ring<c>& ring, u32 steps) {
+  // What a step needs of its stage, known before the step begins: between the end of one chain and the start
+  // of the next there is only the promotion.
+  struct Step {
+    Operands at;
+    StepFactors factors;
+  };
+  SG_DEVICE Step prepare(const Ring<c>& ring, u32 step) const {
     ring.wait_full();
-    StepFactors f = step_factors(ring, 0);
-    for (u32 step = 0; step < steps; ++step, ring.advance())
-      f = promoted_step(ring, f, step, step + 1 < steps);
+    return {operands(ring), step_factors(ring, step)};
+  }
+  // The chain during which the next step is prepared: the first, if the ring is deep enough for its stage to
+  // be there by then and there are registers for the factors of two steps.
+  static constexpr bool kEarly = c.stages > 3 && kColumns <= 2;
+  static constexpr u32 kPrepareDuring = kEarly ? 0 : kChains - 1;
+  SG_DEVICE void run_promoted(Ring<c>& ring, u32 steps) {
+    Step now = prepare(ring, 0);
+    for (u32 step = 0; step < steps; ++step) {
+      float t[kRegisters];
+      Step following = now;
+      const Operands at = kEarly ? now.at : operands(ring);
+#pragma unroll
+      for (u32 i = 0; i < kChains; ++i) {
+        const bool last = i + 1 == kChains;
+        issue(t, at, i);
+        if (i == kPrepareDuring && step + 1 < steps) {
+          Ring<c> next = ring;
+          next.advance();
+          following = prepare(next, step + 1);
+        }
+        wgmma_wait<0>();
+        pin_registers(t);
+        if (last && !kScalesDuringPromotion)
+          ring.release(ring.stage, thread);
+        promote(t, ring, now.factors.chain[i], i);
+        if (last && kScalesDuringPromotion)
+          ring.release(ring.stage, thread);
+      }
+      now = following;
+      ring.advance();
+    }
   }
 
   // ---- carried ----
@@ -271,7 +290,7 @@ struct Consumer {
   SG_DEVICE Factors start_chain(float (&t)[kRegisters], Ring<c>& ahead, u32 step) {
     ahead.wait_full();
     const Factors f = factors(ahead, step, 0);
-    issue(t, ahead, 0);
+    issue(t, operands(ahead), 0);
     ahead.advance();
     return f;
   }

@@ -171,6 +171,31 @@ SG_DEVICE u32 warp_uniform(u32 v) {
   return __shfl_sync(0xffffffffu, v, 0);
 }
 
+// ---- two 16-bit numbers in a word ----
+SG_DEVICE u32 max_halves(u32 a, u32 b) {
+#if __CUDA_ARCH__ >= 900
+  u32 d;
+  asm("max.u16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+#else
+  return max_of(a & 0xffff, b & 0xffff) | max_of(a >> 16, b >> 16) << 16;
+#endif
+}
+SG_DEVICE u32 min_halves(u32 a, u32 b) {
+#if __CUDA_ARCH__ >= 900
+  u32 d;
+  asm("min.u16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+#else
+  return min_of(a & 0xffff, b & 0xffff) | min_of(a >> 16, b >> 16) << 16;
+#endif
+}
+SG_DEVICE u32 fma_bf16_halves(u32 a, u32 b, u32 c) {
+  u32 d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+
 // ---- shared memory ----
 SG_DEVICE void stmatrix_x4(u32 address, u32 r0, u32 r1, u32 r2, u32 r3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0),
@@ -182,7 +207,7 @@ SG_DEVICE float load_shared(u32 address) {
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
   return v;
 }
-struct Float2 {
+struct alignas(8) Float2 {
   float x, y;
 };
 SG_DEVICE Float2 load_shared_2(u32 address) {

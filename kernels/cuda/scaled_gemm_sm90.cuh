@@ -28,26 +28,44 @@
 
 namespace scalegemm::cuda {
 
+// Division by a number that stays: the estimate from its inverse is at most one too small.
+struct Divisor {
+  u32 value, inverse;
+  SG_DEVICE explicit Divisor(u32 divisor) : value(divisor), inverse(0xffffffffu / divisor) {}
+  SG_DEVICE u32 quotient(u32 n, u32& rest) const {
+    u32 q = __umulhi(n, inverse);
+    rest = n - q * value;
+    if (rest >= value)
+      rest -= value, ++q;
+    return q;
+  }
+};
+
 // The tiles of this CTA, in order. Units are clusters' worth of tiles; strips of `raster` units along X are
 // walked along Y.
 template <GemmConfig c>
 struct TileWalk {
-  u32 units_x, units_y, raster, unit, step;
-  u32 x0, y0;  // first row of X and of Y in the current tile
+  u32 units_x, units_y, unit, step;
+  Divisor strip, width, last_width;  // units in a strip; strips and the last one along X
+  u32 x0, y0;                        // first row of X and of Y in the current tile
 
-  SG_DEVICE TileWalk(const SgTmaGemm& p) {
-    units_x = ceil_div(ceil_div(p.m, c.tile_x), c.cluster_x);
-    units_y = ceil_div(ceil_div(p.n, c.tile_y), c.cluster_y);
-    raster = p.raster, unit = blockIdx.x / c.cluster(), step = gridDim.x / c.cluster();
-  }
+  SG_DEVICE TileWalk(const SgTmaGemm& p)
+      : units_x(ceil_div(ceil_div(p.m, c.tile_x), c.cluster_x)),
+        units_y(ceil_div(ceil_div(p.n, c.tile_y), c.cluster_y)),
+        unit(blockIdx.x / c.cluster()),
+        step(gridDim.x / c.cluster()),
+        strip(p.raster * units_y),
+        width(p.raster),
+        last_width(units_x - (units_x - 1) / p.raster * p.raster) {}
   SG_DEVICE bool more() const { return unit < units_x * units_y; }
   SG_DEVICE bool next(u32 rank) {
     if (!more())
       return false;
-    const u32 strip = unit / (raster * units_y), first = strip * raster;
-    const u32 width = min_of(raster, units_x - first), rest = unit - strip * raster * units_y;
-    x0 = ((first + rest % width) * c.cluster_x + (c.cluster_x > 1 ? rank : 0)) * c.tile_x;
-    y0 = (rest / width * c.cluster_y + (c.cluster_y > 1 ? rank : 0)) * c.tile_y;
+    u32 within, x;
+    const u32 first = strip.quotient(unit, within) * width.value;
+    const u32 y = (units_x - first < width.value ? last_width : width).quotient(within, x);
+    x0 = ((first + x) * c.cluster_x + (c.cluster_x > 1 ? rank : 0)) * c.tile_x;
+    y0 = (y * c.cluster_y + (c.cluster_y > 1 ? rank : 0)) * c.tile_y;
     unit += step;
     return true;
   }

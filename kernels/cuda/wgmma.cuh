@@ -16,6 +16,13 @@ constexpr u32 kDescriptorPerMma = kMmaBytes / 16;
 SG_DEVICE u64 operand_descriptor(u32 address) {
   return kDescriptorBase | (address >> 4);
 }
+// From the low word, the only one that depends on the address: in this form sums with constants stay in
+// uniform registers.
+SG_DEVICE u64 whole_descriptor(u32 low) {
+  u64 d;
+  asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(low), "n"(static_cast<u32>(kDescriptorBase >> 32)));
+  return d;
+}
 
 // Text of ".kK.<accumulator>.<a>.<b>" and of the operands behind the predicate.
 template <Type kA, Type kB>

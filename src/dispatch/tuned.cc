@@ -1,5 +1,6 @@
 #include "dispatch/tuned.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -11,9 +12,10 @@
 namespace scalegemm::dispatch {
 namespace {
 
-constexpr std::string_view kHeader = "target,device,problem,m_bucket,n,k,kernel,us,mad_us";
-constexpr std::string_view kOldHeader = "target,device,problem,m_bucket,n,k,kernel,us";
-constexpr size_t kColumns = 9;
+constexpr std::string_view kHeader = "target,device,problem,m_bucket,n,k,kernel,us,mad_us,kernel_id";
+constexpr size_t kColumns = 10;
+constexpr size_t kFewestColumns = 8;  // of older tables: without deviation and id
+constexpr size_t kIdDigits = 32;
 constexpr int64_t kLargestBucket = 8192;
 constexpr std::string_view kEveryDevice = "*";
 
@@ -33,14 +35,14 @@ std::string_view take_line(std::string_view& rest) {
   return line;
 }
 
-// kColumns fields, separated by commas, or one less: older tables have no deviation.
+// kFewestColumns to kColumns fields, separated by commas.
 bool split(std::string_view line, std::array<std::string_view, kColumns>& fields) {
   size_t begin = 0;
   for (size_t i = 0; i < kColumns; ++i) {
     const size_t end = std::min(line.find(',', begin), line.size());
     fields[i] = line.substr(begin, end - begin);
     if (end == line.size()) {
-      return i + 2 >= kColumns;
+      return i + 1 >= kFewestColumns;
     }
     begin = end + 1;
   }
@@ -56,7 +58,7 @@ bool read(std::string_view text, T& value) {
 Result<TunedRow> parse_row(std::string_view line, int number) {
   std::array<std::string_view, kColumns> f;
   if (!split(line, f)) {
-    return corrupt(number, "8 or 9 fields", line);
+    return corrupt(number, "8 to 10 fields", line);
   }
   TunedRow row;
   const Result<spec::Target> target = spec::parse_target(f[0]);
@@ -82,7 +84,19 @@ Result<TunedRow> parse_row(std::string_view line, int number) {
   if (!f[8].empty() && (!read(f[8], row.mad_us) || !(row.mad_us >= 0) || std::isinf(row.mad_us))) {
     return corrupt(number, "a deviation in us, or nothing", f[8]);
   }
+  if (!f[9].empty() &&
+      (f[9].size() != kIdDigits || f[9].find_first_not_of("0123456789abcdef") != std::string_view::npos)) {
+    return corrupt(number, "a kernel id of 32 hexadecimal digits, or nothing", f[9]);
+  }
+  row.kernel_id = f[9];
   return row;
+}
+
+// The header, or that of an older table: fewer columns.
+bool known_header(std::string_view line) {
+  const auto columns = static_cast<size_t>(std::count(line.begin(), line.end(), ',')) + 1;
+  return columns >= kFewestColumns && kHeader.starts_with(line) &&
+         (line.size() == kHeader.size() || kHeader[line.size()] == ',');
 }
 
 // Why a name means no kernel, or nothing.
@@ -125,7 +139,7 @@ Result<TunedTable> TunedTable::parse(std::string_view csv, Strictness strictness
       continue;
     }
     if (!header) {
-      if (line != kHeader && line != kOldHeader) {
+      if (!known_header(line)) {
         return corrupt(number, fmt::format("the header \"{}\"", kHeader), line);
       }
       header = true;
@@ -189,8 +203,8 @@ std::string TunedTable::to_csv() const {
   std::string csv(kHeader);
   csv += '\n';
   for (const TunedRow& r : rows_) {
-    csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", spec::target_name(r.target), device_key(r.device),
-                       r.problem, r.m_bucket, r.n, r.k, r.kernel, r.us, r.mad_us);
+    csv += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", spec::target_name(r.target), device_key(r.device),
+                       r.problem, r.m_bucket, r.n, r.k, r.kernel, r.us, r.mad_us, r.kernel_id);
   }
   return csv;
 }

@@ -2,15 +2,16 @@
 //
 // CSV with this first line (blank lines and lines that begin with '#' are skipped):
 //
-//   target,device,problem,m_bucket,n,k,kernel,us,mad_us
-//   avx512,AMD EPYC 9R14,e2m1*e8m0[1x32] x e2m1*e8m0[1x32] -> f32 rcr k4x16,128,4096,4096,gemm_...,1234.5,3.1
+//   target,device,problem,m_bucket,n,k,kernel,us,mad_us,kernel_id
+//   sm_90a,NVIDIA H200,e4m3*f32[1] x e4m3*f32[1] -> bf16 rcr,128,4096,4096,gemm_...,12.5,0.1,0f3c...
 //
 //   target    the best target that was allowed when it was measured (an ISA cap is another key)
 //   device    its name with commas removed, or * for every device
 //   problem   spec::signature
 //   m_bucket  the least power of two that is at least M, at most 8192
 //   kernel    a kernel name; us, mad_us: its measured median time and the median absolute deviation
-//             (or nothing), for people
+//             (or nothing), for people; kernel_id: of the code that was measured (or nothing), so that tune
+//             knows rows whose kernel has changed since
 //
 // A name that no longer means a kernel is a warning and its row is left out, or an error when strict: a table
 // that outlives a kernel must not stop a program.
@@ -39,6 +40,7 @@ struct TunedRow {
   std::string kernel;
   double us = 0;
   double mad_us = 0;
+  std::string kernel_id = {};
 
   bool operator==(const TunedRow&) const = default;
 };

@@ -13,7 +13,7 @@ namespace {
 using spec::Target;
 
 constexpr const char* kKernel = "gemm_any_any-e2m1-any_any_i8dot_default_dynamic_14x16x8_1x1x1_1x16x4_avx512";
-constexpr const char* kHeader = "target,device,problem,m_bucket,n,k,kernel,us,mad_us\n";
+constexpr const char* kHeader = "target,device,problem,m_bucket,n,k,kernel,us,mad_us,kernel_id\n";
 
 spec::Problem problem(int64_t m) {
   spec::Problem p;
@@ -31,7 +31,8 @@ TEST(TunedTable, RoundTripsThroughCsv) {
   for (int i = 0; i < 50; ++i) {
     table.add({i % 2 == 0 ? Target::kAvx512 : Target::kX86V3,
                i % 3 == 0 ? "*" : "CPU " + std::to_string(i % 5), signature(problem(1)),
-               int64_t{1} << (i % 14), 64 + i, 128, kKernel, 0.1 * i, 0.01 * i});
+               int64_t{1} << (i % 14), 64 + i, 128, kKernel, 0.1 * i, 0.01 * i,
+               i % 7 == 0 ? "" : fmt::format("{:032x}", i)});
   }
   const Result<TunedTable> read = TunedTable::parse(table.to_csv(), Strictness::kStrict);
   ASSERT_TRUE(read.ok()) << read.status().message();
@@ -39,14 +40,25 @@ TEST(TunedTable, RoundTripsThroughCsv) {
   EXPECT_TRUE(read->warnings().empty());
 }
 
-TEST(TunedTable, OlderTablesHaveNoDeviation) {
-  const std::string old = "target,device,problem,m_bucket,n,k,kernel,us\navx512,AMD EPYC," +
-                          signature(problem(1)) + ",16,64,128," + kKernel + ",12.5\n";
-  const auto table = TunedTable::parse(old, Strictness::kStrict);
-  ASSERT_TRUE(table.ok()) << table.status().message();
-  ASSERT_EQ(table->rows().size(), 1u);
-  EXPECT_EQ(table->rows()[0].us, 12.5);
-  EXPECT_EQ(table->rows()[0].mad_us, 0);
+TEST(TunedTable, OlderTablesHaveNoDeviationAndNoId) {
+  const std::string columns = "target,device,problem,m_bucket,n,k,kernel,us";
+  const std::string old_row = "avx512,AMD EPYC," + signature(problem(1)) + ",16,64,128," + kKernel + ",12.5";
+  for (const auto& [more_columns, more_fields] :
+       {std::pair("", ""), std::pair(",mad_us", ","), std::pair(",mad_us,kernel_id", ",,")}) {
+    const auto table =
+        TunedTable::parse(columns + more_columns + "\n" + old_row + more_fields + "\n", Strictness::kStrict);
+    ASSERT_TRUE(table.ok()) << table.status().message();
+    ASSERT_EQ(table->rows().size(), 1u);
+    EXPECT_EQ(table->rows()[0].us, 12.5);
+    EXPECT_EQ(table->rows()[0].mad_us, 0);
+    EXPECT_EQ(table->rows()[0].kernel_id, "");
+  }
+  // Rows of a newer tune below an older header.
+  const std::string id = "0123456789abcdef0123456789abcdef";
+  const auto mixed = TunedTable::parse(columns + "\n" + old_row + ",0.5," + id + "\n", Strictness::kStrict);
+  ASSERT_TRUE(mixed.ok()) << mixed.status().message();
+  EXPECT_EQ(mixed->rows()[0].mad_us, 0.5);
+  EXPECT_EQ(mixed->rows()[0].kernel_id, id);
 }
 
 TEST(TunedTable, FindsByEveryPartOfTheKey) {
@@ -103,8 +115,10 @@ TEST(TunedTable, RefusesWhatIsNoTable) {
       {"", "tuned table, line 1: needed the header"},
       {"# only a comment\n", "needed the header"},
       {"a,b\n", "tuned table, line 1: needed the header"},
-      {std::string(kHeader) + "a,b\n", "line 2: needed 8 or 9 fields; given \"a,b\""},
-      {std::string(kHeader) + ",,,,,,,,,\n", "line 2: needed 8 or 9 fields"},
+      {std::string(kHeader) + "a,b\n", "line 2: needed 8 to 10 fields; given \"a,b\""},
+      {std::string(kHeader) + ",,,,,,,,,,\n", "line 2: needed 8 to 10 fields"},
+      {"target,device,problem,m_bucket,n,k,kernel\n", "needed the header"},
+      {"target,device,problem,m_bucket,n,k,kernel,us,mad\n", "needed the header"},
       {std::string(kHeader) + ",,,,,,,,\n", "line 2: needed a target"},
       {std::string(kHeader) + "sm_75,d,p,16,1,1,k,1,\n", "line 2: needed a target (x86-64-v3"},
       {std::string(kHeader) + "avx512,d,p,17,1,1,k,1,\n", "needed an m_bucket (a power of two up to 8192)"},
@@ -116,6 +130,9 @@ TEST(TunedTable, RefusesWhatIsNoTable) {
       {std::string(kHeader) + "avx512,d,p,16,1,1,k,-1,\n", "needed a time in us"},
       {std::string(kHeader) + "avx512,d,p,16,1,1,k,inf,\n", "needed a time in us"},
       {std::string(kHeader) + "avx512,d,p,16,1,1,k,1,-1\n", "needed a deviation in us"},
+      {std::string(kHeader) + "avx512,d,p,16,1,1,k,1,,12ab\n", "needed a kernel id of 32 hexadecimal digits"},
+      {std::string(kHeader) + "avx512,d,p,16,1,1,k,1,,0123456789ABCDEF0123456789ABCDEF\n",
+       "needed a kernel id"},
   };
   for (const auto& c : cases) {
     const auto table = TunedTable::parse(c.csv, Strictness::kLenient);

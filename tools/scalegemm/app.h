@@ -158,6 +158,9 @@ class Interrupt {
   static bool requested();
 };
 
+// Runs a command: what it throws is reported on standard error and becomes the exit code.
+int guarded(const std::function<int()>& action);
+
 // -------------------------------------------------------------------------------------- commands
 
 void add_info(App& app);

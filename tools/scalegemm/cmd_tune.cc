@@ -1,7 +1,9 @@
 // scalegemm tune: times every legal kernel of a CUDA device on shapes, and writes what was fastest.
 //
 // The table (src/dispatch/tuned.h) overrules the cost model of dispatch. A table that exists is added to:
-// shapes that it has are skipped, so that an interrupted run goes on where it stopped.
+// shapes that it has are skipped, unless the code of their kernel has changed since, so that an interrupted
+// run goes on where it stopped. So does a run whose
+// process a kernel brought down, without that kernel (harness/trials.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +22,7 @@
 namespace scalegemm::cli {
 namespace {
 
-constexpr const char* kHeader = "target,device,problem,m_bucket,n,k,kernel,us,mad_us\n";
+constexpr const char* kHeader = "target,device,problem,m_bucket,n,k,kernel,us,mad_us,kernel_id\n";
 constexpr int64_t kMostBucket = 8192;
 
 struct Options {
@@ -54,6 +56,46 @@ std::string key_of(const scalegemm_device_info& device, const Shape& shape) {
                      shape.c.n, shape.c.k);
 }
 
+// The line of the table that begins with `key`, without its end; empty: none.
+std::string row_of(const std::string& table, const std::string& key) {
+  const size_t at = ("\n" + table).find("\n" + key);
+  return at == std::string::npos ? "" : table.substr(at, table.find('\n', at) - at);
+}
+
+// The id of a kernel's code here; empty: not known without a compiler.
+std::string id_of(const Runtime& runtime, const std::string& name) {
+  struct Wanted {
+    const std::string& name;
+    std::string id;
+  } wanted{name, ""};
+  const auto visit = [](const scalegemm_kernel_info* info, void* user) -> int32_t {
+    auto& w = *static_cast<Wanted*>(user);
+    if (w.name != info->name) {
+      return 0;
+    }
+    w.id = info->id;
+    return 1;
+  };
+  check(scalegemm_kernels(runtime.get(), name.c_str(), visit, &wanted));
+  return wanted.id;
+}
+
+// Was the row measured with this kernel's present code, as far as one can tell?
+bool is_fresh(const Runtime& runtime, const std::string& row) {
+  std::vector<std::string> fields(1);
+  for (const char c : row) {
+    if (c == ',') {
+      fields.emplace_back();
+    } else {
+      fields.back() += c;
+    }
+  }
+  constexpr size_t kKernel = 6, kId = 9;
+  const std::string id = fields.size() > kId ? fields[kId] : "";
+  const std::string now = id.empty() ? "" : id_of(runtime, fields[kKernel]);
+  return id.empty() || now.empty() || id == now;
+}
+
 Shape explain_shape(const Runtime& runtime, const Options& options, harness::Case c) {
   c.scheme = options.scheme;
   c.d_dtype = value_of(harness::kOutputTypes, options.out_type);
@@ -74,7 +116,7 @@ Shape explain_shape(const Runtime& runtime, const Options& options, harness::Cas
   return shape;
 }
 
-// Compiles all of them, a thread a core. Failures are said once and the kernels left out.
+// Compiles all of them, a thread a core, and returns those that could be. Failures are said once.
 std::set<std::string> compile_all(const Runtime& runtime, const std::set<std::string>& names,
                                   Progress& progress) {
   const std::vector<std::string> list(names.begin(), names.end());
@@ -95,14 +137,15 @@ std::set<std::string> compile_all(const Runtime& runtime, const std::set<std::st
     thread.join();
   }
   progress.clear();
-  std::set<std::string> bad;
+  std::set<std::string> good;
   for (size_t i = 0; i < list.size(); ++i) {
-    if (!problems[i].empty()) {
-      bad.insert(list[i]);
+    if (problems[i].empty()) {
+      good.insert(list[i]);
+    } else {
       fmt::print(stderr, "left out: {}\n", problems[i].substr(0, problems[i].find('\n')));
     }
   }
-  return bad;
+  return good;
 }
 
 // Among shapes of equal N and K a larger M must not be faster: its kernel takes the smaller M as well. The
@@ -120,10 +163,7 @@ std::string better_elsewhere(const std::vector<harness::GpuBenchResult>& results
   return best == &small ? "" : best->kernel;
 }
 
-int run(const Options& options) {
-  std::vector<harness::Case> cases = harness::read_suite(options.suite);
-  harness::require_writable(options.table);
-  harness::require_writable(options.csv);
+int tune(const Options& options, const std::vector<harness::Case>& cases, harness::Trials& trials) {
   const Runtime runtime = options.runtime.make_runtime();
   const scalegemm_device_info device = find_device(runtime, options.device);
   std::string table;
@@ -135,9 +175,10 @@ int run(const Options& options) {
   }
   std::vector<Shape> shapes;
   std::set<std::string> names;
-  for (harness::Case& c : cases) {
+  for (const harness::Case& c : cases) {
     Shape shape = explain_shape(runtime, options, c);
-    if (table.find(key_of(device, shape)) != std::string::npos) {
+    if (const std::string row = row_of(table, key_of(device, shape));
+        !row.empty() && is_fresh(runtime, row)) {
       continue;
     }
     names.insert(shape.kernels.begin(), shape.kernels.end());
@@ -145,17 +186,19 @@ int run(const Options& options) {
   }
   Progress progress(options.progress.show(), static_cast<int64_t>(shapes.size()));
   progress.step(0, fmt::format("compiling {} kernels", names.size()));
-  const std::set<std::string> bad = compile_all(runtime, names, progress);
+  std::erase_if(names, [&trials](const std::string& name) { return trials.left_out(name); });
+  const std::set<std::string> good = compile_all(runtime, names, progress);
 
   const auto add_row = [&](const Shape& shape, const harness::GpuBenchResult& best) {
     if (!best.verified) {
       return;
     }
     const std::string key = key_of(device, shape);
-    if (const size_t old = table.find(key); old != std::string::npos) {
-      table.erase(old, table.find('\n', old) + 1 - old);
+    if (const std::string old = row_of(table, key); !old.empty()) {
+      table.erase(table.find(old), old.size() + 1);
     }
-    table += fmt::format("{}{},{:.2f},{:.2f}\n", key, best.kernel, best.timing.median_us, best.timing.mad_us);
+    table += fmt::format("{}{},{:.2f},{:.2f},{}\n", key, best.kernel, best.timing.median_us,
+                         best.timing.mad_us, id_of(runtime, best.kernel));
     harness::write_file(options.table, table);
   };
 
@@ -167,6 +210,7 @@ int run(const Options& options) {
     harness::GpuBenchOptions bench;
     bench.choice = {options.runtime.threads, "", options.device};
     bench.kernels = kernels;
+    bench.trials = &trials;
     bench.ceilings = ceilings;
     bench.peers = options.peer == "cublaslt";
     bench.report = [&progress](const std::string& line) {
@@ -184,7 +228,7 @@ int run(const Options& options) {
   for (size_t i = 0; i < shapes.size() && !Interrupt::requested(); ++i) {
     Shape& shape = shapes[i];
     progress.step(static_cast<int64_t>(i), fmt::format("{}: {} kernels", shape.c.name, shape.kernels.size()));
-    std::erase_if(shape.kernels, [&bad](const std::string& name) { return bad.count(name) > 0; });
+    std::erase_if(shape.kernels, [&good](const std::string& name) { return good.count(name) == 0; });
     results.push_back(measure(shape, shape.kernels));
     verified = verified && results.back().verified;
     keep(i);
@@ -205,6 +249,16 @@ int run(const Options& options) {
   progress.clear();
   print_results(results);
   return verified && !Interrupt::requested() ? kExitOk : kExitFailure;
+}
+
+int run(const Options& options) {
+  const std::vector<harness::Case> cases = harness::read_suite(options.suite);
+  harness::require_writable(options.table);
+  harness::require_writable(options.csv);
+  harness::TrialOptions trials;
+  trials.report = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  return harness::run_in_trials(
+      [&](harness::Trials& child) { return guarded([&] { return tune(options, cases, child); }); }, trials);
 }
 
 }  // namespace

@@ -61,9 +61,11 @@ int finish(int exit_code) {
   return kExitFailure;
 }
 
-int run(const App& app) {
+}  // namespace
+
+int guarded(const std::function<int()>& action) {
   try {
-    return app.action();
+    return action();
   } catch (const Failure& failure) {
     report(failure.what(), failure.fix());
     return failure.exit_code();
@@ -84,6 +86,8 @@ int run(const App& app) {
     return kExitFailure;
   }
 }
+
+namespace {
 
 int main_of(int argc, char** argv) {
   CLI::App root(
@@ -120,7 +124,7 @@ int main_of(int argc, char** argv) {
     report(error.what(), help_hint(root));
     return kExitUsage;
   }
-  return finish(run(app));
+  return finish(guarded(app.action));
 }
 
 }  // namespace
