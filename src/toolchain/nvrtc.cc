@@ -268,15 +268,28 @@ std::vector<std::string> search_folders(const std::vector<std::string>& first) {
   return folders;
 }
 
+// NVRTC opens libnvrtc-builtins by its name alone when it first compiles, and is built without a path to the
+// folder that both are in. A library that is open already is found by that name.
+void open_builtins_beside(const std::string& library) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(fs::path(library).parent_path(), error)) {
+    if (entry.path().filename().string().starts_with("libnvrtc-builtins.so.")) {
+      (void)DynLib::open(entry.path().string());  // stays mapped; without it a compilation says what failed
+    }
+  }
+}
+
 Result<OpenLibrary> open_nvrtc(const std::vector<std::string>& folders) {
   if (const char* file = std::getenv("SCALEGEMM_NVRTC"); file != nullptr && file[0] != '\0') {
     SCALEGEMM_ASSIGN_OR_RETURN(DynLib library, DynLib::open(file));
+    open_builtins_beside(file);
     return OpenLibrary{std::move(library), file};
   }
   for (const std::string& folder : search_folders(folders)) {
     for (const char* name : kFileNames) {
       const std::string path = folder.empty() ? std::string(name) : fmt::format("{}/{}", folder, name);
       if (auto library = DynLib::open(path); library.ok()) {
+        open_builtins_beside(path);
         return OpenLibrary{*std::move(library), path};
       }
     }

@@ -13,27 +13,10 @@
 #include "base/dynlib.h"
 #include "base/files.h"
 #include "toolchain/compiler.h"
+#include "toolchain/scoped_env.h"
 
 namespace scalegemm::toolchain {
 namespace {
-
-// Sets an environment variable for the length of a scope.
-class ScopedEnv {
- public:
-  ScopedEnv(const char* name, const char* value) : name_(name) {
-    if (const char* before = std::getenv(name)) {
-      before_ = before;
-    }
-    value != nullptr ? ::setenv(name, value, 1) : ::unsetenv(name);
-  }
-  ~ScopedEnv() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
-  ScopedEnv(const ScopedEnv&) = delete;
-  ScopedEnv& operator=(const ScopedEnv&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 constexpr std::string_view kText =
     "#include \"deep/er/answer.h\"\n"

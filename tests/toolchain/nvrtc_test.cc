@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+
+#include "toolchain/scoped_env.h"
 
 namespace scalegemm::toolchain {
 namespace {
@@ -84,6 +88,30 @@ TEST_F(NvrtcTest, AnUnknownOptionIsAnErrorNotACrash) {
   odd.extra_flags = {"--no-such-option"};
   const auto code = (*compiler_)->compile(odd);
   EXPECT_EQ(code.status().code(), Code::kCompileFailed) << code.status().message();
+}
+
+// On a machine without a toolkit nothing but this finds the second library of the Python wheel.
+TEST(Nvrtc, OpensTheBuiltinsBesideIt) {
+  namespace fs = std::filesystem;
+  const auto found = find_nvrtc();
+  if (!found.ok()) {
+    GTEST_SKIP() << "NOT TESTED: " << found.status().message();
+  }
+  // The loader's own name, or a path: where it is mapped from says which.
+  const auto mapped = [](const std::string& name) {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      if (const size_t at = line.find('/'); at != std::string::npos && line.find(name) != std::string::npos) {
+        return fs::path(line.substr(at));
+      }
+    }
+    return fs::path();
+  };
+  const fs::path library = mapped("/libnvrtc.so.");
+  ASSERT_FALSE(library.empty());
+  const ScopedEnv chosen("SCALEGEMM_NVRTC", library.c_str());
+  ASSERT_TRUE(find_nvrtc().ok());
+  EXPECT_EQ(mapped("/libnvrtc-builtins.so.").parent_path(), library.parent_path());
 }
 
 TEST(Nvrtc, AMissingLibrarySaysSo) {
