@@ -1,5 +1,5 @@
-// Macros and shorthands of Python that its stable ABI (from 3.12 on: python/CMakeLists.txt) has as functions of
-// another name.
+// Macros and shorthands of Python that its stable ABI (from 3.12 on: python/CMakeLists.txt) has as functions
+// of another name.
 #pragma once
 
 #include <Python.h>
