@@ -3,7 +3,7 @@
 #
 #   scripts/measure_cpu.sh [MODEL.safetensors]
 #
-# Writes results/cpu/bench_1_thread.csv, bench_N_threads.csv, ceilings.json and, with a model, evaluate.csv.
+# Writes results/cpu/bench_1_thread.csv, bench_N_threads.csv, accuracy.csv, ceilings.json and, with a model, evaluate.csv.
 # About five minutes on two cores. Leave the machine alone meanwhile.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,6 +15,7 @@ threads=$(nproc)
 
 mkdir -p results/cpu
 "$program" info --ceilings --json results/cpu/ceilings.json
+"$program" accuracy --csv results/cpu/accuracy.csv >/dev/null
 for count in 1 "$threads"; do
   name=bench_${count}_thread$([[ $count == 1 ]] || echo s)
   "$program" bench --suite bench/suites/cpu12.csv --scheme all --threads "$count" --budget 0.3 --progress \

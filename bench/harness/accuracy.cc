@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "harness/oracle.h"
 #include "harness/proofs.h"
 
 namespace scalegemm::harness {
@@ -26,10 +25,7 @@ AccuracyResult measure_accuracy(const Runtime& runtime, const Case& c, const Pla
     const CaseData& data = instance.data();
     const Probe probe = choose_probe(data.problem, kMostProducts, c.seed);
     const std::vector<uint8_t> output = instance.output();
-    const Errors errors = errors_of(data, output, probe);
-    result.max_error = errors.max;
-    result.rms_error = errors.rms;
-    result.elements = errors.elements;
+    result.errors = errors_of(data, output, probe);
     const Verdict verdict = judge(data, output, probe, instance.accumulation());
     result.verified = !verdict.wrong;
     result.problem = verdict.wrong ? to_string(*verdict.wrong) : "";

@@ -141,6 +141,9 @@ Errors errors_of(const CaseData& data, const std::vector<uint8_t>& output, const
       errors.max = std::max(errors.max, error);
       squares += error * error;
       ++errors.elements;
+      if (error > 0 && std::isfinite(error)) {
+        ++errors.histogram[std::ilogb(error)];
+      }
     }
   }
   errors.rms = std::sqrt(squares / static_cast<double>(errors.elements));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,8 @@ struct Errors {
   double max = 0;
   double rms = 0;
   int64_t elements = 0;
+  // How many errors lie in [2^e, 2^(e + 1)), by e; those that are 0 (or no number) are in none.
+  std::map<int, int64_t> histogram;
 };
 Errors errors_of(const CaseData& data, const std::vector<uint8_t>& output, const Probe& probe);
 

@@ -25,7 +25,22 @@ from ._api import (
     schemes,
     view,
 )
-from ._core import DeviceInfo, Operand, Packed, PackedInfo, Plan, Problem, Quantized, Runtime, Support, Tensor, version
+from ._checkpoint import Weight
+from ._core import (
+    Checkpoint,
+    DeviceInfo,
+    Layer,
+    Operand,
+    Packed,
+    PackedInfo,
+    Plan,
+    Problem,
+    Quantized,
+    Runtime,
+    Support,
+    Tensor,
+    version,
+)
 from ._errors import (
     CompileFailed,
     CorruptData,
@@ -43,6 +58,7 @@ from ._errors import (
 __version__: str = version()
 
 __all__ = [
+    "Checkpoint",
     "CompileFailed",
     "CorruptData",
     "DeviceInfo",
@@ -51,6 +67,7 @@ __all__ = [
     "InvalidArgument",
     "IoError",
     "LaunchFailed",
+    "Layer",
     "NoDevice",
     "NotBuilt",
     "Operand",
@@ -65,6 +82,7 @@ __all__ = [
     "Support",
     "Tensor",
     "Unsupported",
+    "Weight",
     "dequantize",
     "devices",
     "explain",

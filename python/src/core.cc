@@ -4,6 +4,7 @@
 #include <exception>
 #include <scalegemm/scalegemm.hpp>
 
+#include "checkpoint.h"
 #include "describe.h"
 #include "problem.h"
 #include "quantized.h"
@@ -34,4 +35,5 @@ NB_MODULE(_core, m) {
   scalegemm::python::bind_quantized(m);
   scalegemm::python::bind_runtime(m);
   scalegemm::python::bind_plan(m);
+  scalegemm::python::bind_checkpoint(m);
 }

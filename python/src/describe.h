@@ -8,6 +8,8 @@
 #include <scalegemm/scalegemm.hpp>
 #include <string>
 
+#include "stable_abi.h"
+
 namespace scalegemm::python {
 
 namespace nb = nanobind;

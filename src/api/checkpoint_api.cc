@@ -115,7 +115,8 @@ scalegemm_status scalegemm_weight_describe(const scalegemm_weight* weight, scale
     if (const auto& scale = data.operand.scale) {
       out.scales = matrix(data.scales, scale->type, data.grid.rows, data.grid.cols);
       if (scale->zero_type) {
-        out.zeros = matrix(data.zeros, *scale->zero_type, data.grid.rows, data.grid.cols);
+        out.zeros = matrix(data.zeros, num::DType::kInt8, data.grid.rows, data.grid.cols);  // one a byte
+        out.zeros.dtype = static_cast<int32_t>(*scale->zero_type);
       }
       out.global = scale->global ? const_cast<float*>(&data.global) : nullptr;
     }

@@ -170,10 +170,17 @@ TEST_F(CliTest, Accuracy) {
     EXPECT_GT(row["elements"], 1000);
     EXPECT_LE(row["rms_error"], row["max_error"]);
     EXPECT_LT(row["max_error"].get<double>(), row["k"].get<double>() * 0x1p-24);
+    ASSERT_FALSE(row["histogram"].empty()) << row;  // some sum was rounded
+    int64_t rounded = 0;
+    for (const Json& bin : row["histogram"]) {
+      rounded += bin[1].get<int64_t>();
+    }
+    EXPECT_LE(rounded, row["elements"].get<int64_t>());
+    EXPECT_EQ(row["histogram"].back()[0], std::ilogb(row["max_error"].get<double>()));
   }
   ASSERT_EQ(run("accuracy --k 128 --csv a.csv").exit_code, 0);
   const std::string csv = read_file(path("a.csv"));
-  EXPECT_NE(csv.find("\nscheme,accuracy,data,m,n,k,kernel,max_error,rms_error,elements,verified\n"),
+  EXPECT_NE(csv.find("\nscheme,accuracy,data,m,n,k,kernel,max_error,rms_error,elements,histogram,verified\n"),
             std::string::npos);
   EXPECT_NE(csv.find("\"abquant:bn=128\",promoted,ones,256,256,128,"), std::string::npos);
 }

@@ -290,6 +290,75 @@ TEST_F(FilesTest, InspectSaysWhatIsThereAndWhatRunsIt) {
   expect_error("inspect cut.gguf", 1, {"cut.gguf", "truncated"});
 }
 
+// Column sums of 128 x 128 blocks of ones with scales 1 to 4: exact in f32.
+TEST_F(FilesTest, RunTakesALayerOfACheckpoint) {
+  std::filesystem::create_directory(path("deepseek"));
+  write_deepseek(path("deepseek/model.safetensors"));
+  write_file(path("deepseek/config.json"),
+             R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}})");
+  const std::vector<float> ones(200, 448);  // whose scales are 1
+  scalegemm_file_tensor a{"a", nullptr, SCALEGEMM_F32, 2, {1, 200}, ones.data(), 800, 0, 0};
+  check(scalegemm_file_write(path("a.npy").c_str(), &a, 1));
+  const Output output = run("run --model deepseek --layer x --a a.npy --packing packed -o d.npy");
+  ASSERT_EQ(output.exit_code, 0) << output.err;
+  EXPECT_NE(output.out.find("--scheme abquant:bn=128"), std::string::npos) << output.out;
+  const File file(path("d.npy"));
+  const scalegemm_file_tensor d = file.tensors().at(0);
+  ASSERT_EQ(d.bytes, 130 * sizeof(float));
+  std::vector<float> values(130);
+  std::memcpy(values.data(), d.data, d.bytes);
+  EXPECT_EQ(values[0], 448.0f * (128 * 1 + 72 * 2));
+  EXPECT_EQ(values[127], values[0]);
+  EXPECT_EQ(values[128], 448.0f * (128 * 3 + 72 * 4));
+  EXPECT_EQ(values[129], values[128]);
+  // Other activations for the same weights are the user's choice; other weights are not.
+  expect_error("run --model deepseek --layer x --m 2 --scheme int8", 2,
+               {"--scheme", "abquant:bn=128", "int8"});
+  expect_error("run --model deepseek --layer x --member 1 --m 2", 2, {"--member", "less than 1"});
+  expect_error("run --model deepseek --layer z --m 2", 1, {"deepseek", "\"z\"", "it holds x, y"});
+  expect_error("run --model deepseek --layer y --m 2", 1, {"'y'"});
+  expect_error("run --model deepseek --layer x --m 2 --n 5", 2, {"--model", "5 x 200", "130 x 200"});
+  expect_error("run --model deepseek --layer x --b a.npy", 2, {"--model", "--b"});
+  expect_error("run --model deepseek --m 2", 2, {"--layer"});
+  expect_error("run --m 2 --n 2 --k 2", 2, {"--scheme"});
+}
+
+// Act-order: the columns of A follow those of the weight.
+TEST_F(FilesTest, RunGathersColumnsOfActOrder) {
+  // GPTQ v2 of 8 x 16, groups of 8 whose members alternate; every code 3, zero points 2, scales 1 and 4.
+  const std::vector<uint32_t> codes(2 * 8, 0x33333333);
+  const std::vector<uint32_t> zeros(2, 0x22222222);
+  std::vector<uint16_t> scales(16, 0x3C00);  // 1 in f16
+  std::fill(scales.begin() + 8, scales.end(), uint16_t{0x4400});
+  std::vector<int32_t> groups(16);
+  std::vector<float> a(16);
+  float expected = 0;
+  for (size_t k = 0; k < 16; ++k) {
+    groups[k] = static_cast<int32_t>(k % 2);
+    a[k] = static_cast<float>(k + 1);
+    expected += a[k] * (k % 2 == 0 ? 1 : 4);
+  }
+  std::filesystem::create_directory(path("gptq"));
+  std::vector<scalegemm_file_tensor> list(4);
+  list[0] = {"x.qweight", "I32", SCALEGEMM_INT32, 2, {2, 8}, codes.data(), 64, 0, 0};
+  list[1] = {"x.qzeros", "I32", SCALEGEMM_INT32, 2, {2, 1}, zeros.data(), 8, 0, 0};
+  list[2] = {"x.scales", "F16", SCALEGEMM_F16, 2, {2, 8}, scales.data(), 32, 0, 0};
+  list[3] = {"x.g_idx", "I32", SCALEGEMM_INT32, 1, {16}, groups.data(), 64, 0, 0};
+  check(scalegemm_file_write(path("gptq/model.safetensors").c_str(), list.data(), 4));
+  write_file(
+      path("gptq/config.json"),
+      R"({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 8, "desc_act": true,)"
+      R"( "sym": true, "checkpoint_format": "gptq_v2"}})");
+  scalegemm_file_tensor rows{"a", nullptr, SCALEGEMM_F32, 2, {1, 16}, a.data(), 64, 0, 0};
+  check(scalegemm_file_write(path("a.npy").c_str(), &rows, 1));
+  const Output output = run("run --model gptq --layer x --a a.npy -o d.npy");
+  ASSERT_EQ(output.exit_code, 0) << output.err;
+  const File file(path("d.npy"));
+  float value = 0;
+  std::memcpy(&value, file.tensors().at(0).data, sizeof value);
+  EXPECT_EQ(value, expected);
+}
+
 TEST_F(FilesTest, MissingDamagedAndUnwritableFiles) {
   expect_error("evaluate nothing.safetensors", 1, {"nothing.safetensors"});
   std::filesystem::create_directory(path("folder"));

@@ -159,6 +159,7 @@ TEST(Accuracy, ErrorsAreOfTheSumOfMagnitudes) {
   EXPECT_EQ(errors.elements, 15);
   EXPECT_NEAR(errors.max, 0.01, 1e-6);
   EXPECT_NEAR(errors.rms, 0.01 / std::sqrt(15.0), 1e-6);
+  EXPECT_EQ(errors.histogram.at(-7), 1);  // 2^-7 is 0.0078
 }
 
 TEST(Timing, MedianAndMad) {

@@ -45,23 +45,38 @@ std::string accuracy_word(const harness::Case& c) {
   return std::string(harness::word_of(harness::kAccuracies, c.accuracy));
 }
 
+// "-27:12 -26:300": errors in [2^-27, 2^-26), and so on.
+std::string histogram_text(const std::map<int, int64_t>& histogram) {
+  std::string text;
+  for (const auto& [exponent, count] : histogram) {
+    text += fmt::format("{}{}:{}", text.empty() ? "" : " ", exponent, count);
+  }
+  return text;
+}
+
 std::string csv_of(const std::vector<Row>& rows, const scalegemm_device_info& device) {
   std::string csv = fmt::format(
       "# device {}, {}; scalegemm {}\n"
       "# D in f32; error: |d - exact| / sum over K of |a b|, against float64, of sampled rows and columns;\n"
-      "# data through the quantisers: normal values, or every value 1\n"
-      "scheme,accuracy,data,m,n,k,kernel,max_error,rms_error,elements,verified\n",
+      "# data through the quantisers: normal values, or every value 1; histogram: e:elements whose error is "
+      "in\n"
+      "# [2^e, 2^(e + 1)); those in none have an error of 0\n"
+      "scheme,accuracy,data,m,n,k,kernel,max_error,rms_error,elements,histogram,verified\n",
       device.model, device.features, scalegemm_version());
   for (const auto& [data, r] : rows) {
-    csv += fmt::format("\"{}\",{},{},{},{},{},{},{:.3e},{:.3e},{},{}\n", r.c.scheme, accuracy_word(r.c), data,
-                       r.c.m, r.c.n, r.c.k, r.kernel, r.max_error, r.rms_error, r.elements,
-                       r.verified ? "yes" : "no");
+    csv += fmt::format("\"{}\",{},{},{},{},{},{},{:.3e},{:.3e},{},{},{}\n", r.c.scheme, accuracy_word(r.c),
+                       data, r.c.m, r.c.n, r.c.k, r.kernel, r.errors.max, r.errors.rms, r.errors.elements,
+                       histogram_text(r.errors.histogram), r.verified ? "yes" : "no");
   }
   return csv;
 }
 
 Json json_of(const Row& row) {
   const harness::AccuracyResult& r = row.result;
+  Json histogram = Json::array();
+  for (const auto& [exponent, count] : r.errors.histogram) {
+    histogram.push_back({exponent, count});
+  }
   return {{"scheme", r.c.scheme},
           {"accuracy", accuracy_word(r.c)},
           {"data", row.data},
@@ -69,9 +84,10 @@ Json json_of(const Row& row) {
           {"n", r.c.n},
           {"k", r.c.k},
           {"kernel", r.kernel},
-          {"max_error", r.max_error},
-          {"rms_error", r.rms_error},
-          {"elements", r.elements},
+          {"max_error", r.errors.max},
+          {"rms_error", r.errors.rms},
+          {"elements", r.errors.elements},
+          {"histogram", histogram},
           {"verified", r.verified},
           {"problem", r.problem}};
 }
@@ -80,7 +96,7 @@ void print(const std::vector<Row>& rows) {
   Table table({"scheme", "accuracy", "data", "k", "max error", "RMS error", "verified"});
   for (const auto& [data, r] : rows) {
     table.add({r.c.scheme, accuracy_word(r.c), data, std::to_string(r.c.k),
-               fmt::format("{:.1e}", r.max_error), fmt::format("{:.1e}", r.rms_error),
+               fmt::format("{:.1e}", r.errors.max), fmt::format("{:.1e}", r.errors.rms),
                r.verified ? "yes" : "NO: " + r.problem});
   }
   table.print();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -12,6 +13,7 @@
 #include "harness/oracle.h"
 #include "matrix.h"
 #include "problem_flags.h"
+#include "stored_layer.h"
 
 namespace scalegemm::cli {
 namespace {
@@ -21,20 +23,28 @@ struct Options {
   JsonFlag json;
   std::string a;
   std::string b;
+  std::string model;  // with layer and member in place of b
+  std::string layer;
+  int64_t member = 0;
   std::string c;
   std::string bias;
   std::string output;
   std::string kernel;
   ProblemFlags problem;
+  const CLI::Option* scheme = nullptr;  // of problem
   ProgressFlag progress;
 };
 
-void expect_shape(const std::string& option, const Matrix& matrix, int64_t rows, int64_t cols) {
-  if (matrix.rows != rows || matrix.cols != cols) {
+void expect_shape(const std::string& option, std::pair<int64_t, int64_t> given, int64_t rows, int64_t cols) {
+  if (given != std::pair(rows, cols)) {
     throw usage_error(option, fmt::format("a matrix of {} x {}", rows, cols),
-                      fmt::format("{} x {}", matrix.rows, matrix.cols),
+                      fmt::format("{} x {}", given.first, given.second),
                       "A is M x K, B is N x K, C is M x N and the bias has N values");
   }
+}
+
+void expect_shape(const std::string& option, const Matrix& matrix, int64_t rows, int64_t cols) {
+  expect_shape(option, {matrix.rows, matrix.cols}, rows, cols);
 }
 
 // A vector or matrix of a file, encoded in the type that the problem has for it.
@@ -44,11 +54,54 @@ std::vector<uint8_t> encode(const Matrix& matrix, int32_t dtype) {
   return harness::quantize(desc, matrix.values.data(), matrix.rows, matrix.cols).codes;
 }
 
-// Sizes that the command line leaves out are those of the files.
-harness::Case case_of(const Options& options, const std::optional<Matrix>& a,
-                      const std::optional<Matrix>& b) {
+// The operands that files give: b or the layer of a model, not both.
+struct Given {
+  std::optional<Matrix> a;
+  std::optional<Matrix> b;
+  std::optional<StoredLayer> layer;
+};
+
+Given read_files(const Options& options) {
+  Given given;
+  if (!options.a.empty()) {
+    given.a = load_matrix(options.a);
+  }
+  if (!options.b.empty()) {
+    given.b = load_matrix(options.b);
+  }
+  if (!options.model.empty()) {
+    given.layer = load_layer(options.model, options.layer, options.member);
+  }
+  return given;
+}
+
+// The scheme of the command line, else that of the layer.
+harness::Case asked_case(const Options& options, const std::optional<StoredLayer>& layer) {
   harness::Case c = options.problem.make_case();
-  const auto take = [](int64_t& size, const char* option, const std::optional<Matrix>& matrix, bool rows) {
+  if (options.scheme->count() != 0) {
+    return c;
+  }
+  if (!layer) {
+    throw usage_error("--scheme", "a scheme", "none",
+                      "scalegemm schemes lists them; with --model the layer has one");
+  }
+  c.scheme = layer->scheme;
+  return c;
+}
+
+// Sizes that the command line leaves out are those of the files.
+harness::Case case_of(const Options& options, const Given& given) {
+  harness::Case c = asked_case(options, given.layer);
+  struct Size {
+    int64_t rows, cols;
+  };
+  const auto size_of = [](const std::optional<Matrix>& matrix) {
+    return matrix ? std::optional(Size{matrix->rows, matrix->cols}) : std::nullopt;
+  };
+  const auto a = size_of(given.a);
+  const auto b =
+      given.layer ? std::optional(Size{given.layer->weight.rows, given.layer->weight.k}) : size_of(given.b);
+  const auto take = [](int64_t& size, const char* option, const std::optional<Size>& matrix, bool rows) {
     if (size == 0 && matrix) {
       size = rows ? matrix->rows : matrix->cols;
     }
@@ -69,31 +122,59 @@ harness::Case case_of(const Options& options, const std::optional<Matrix>& a,
   return c;
 }
 
+// Columns of A in the order of the weight's codes.
+void gather(Matrix& a, const std::vector<int32_t>& columns) {
+  std::vector<float> row(columns.size());
+  for (int64_t m = 0; m < a.rows; ++m) {
+    float* values = a.values.data() + m * a.cols;
+    for (size_t j = 0; j < columns.size(); ++j) {
+      row[j] = values[columns[j]];
+    }
+    std::copy(row.begin(), row.end(), values);
+  }
+}
+
+// B as it is stored, which the problem must take.
+void use_layer(const Options& options, StoredLayer layer, harness::CaseData& data) {
+  const harness::Case& c = data.c;
+  expect_shape("--model", {layer.weight.rows, layer.weight.k}, c.n, c.k);
+  const scalegemm_operand_desc& stored = layer.weight.desc;
+  if (stored.dtype != data.problem.b.dtype ||
+      std::memcmp(&stored.scale, &data.problem.b.scale, sizeof stored.scale) != 0) {
+    throw usage_error("--scheme",
+                      fmt::format("one with the weights of {}, as {} is stored", layer.scheme, options.layer),
+                      c.scheme, "leave --scheme out");
+  }
+  data.b = std::move(layer.weight);
+}
+
 std::shared_ptr<harness::CaseData> load(const Options& options) {
-  std::optional<Matrix> a;
-  std::optional<Matrix> b;
-  if (!options.a.empty()) {
-    a = load_matrix(options.a);
-  }
-  if (!options.b.empty()) {
-    b = load_matrix(options.b);
-  }
-  const harness::Case c = case_of(options, a, b);
-  if (c.batch != 1 && (a || b)) {
+  Given given = read_files(options);
+  const harness::Case c = case_of(options, given);
+  if (c.batch != 1 && (given.a || given.b || given.layer)) {
     throw usage_error("--batch", "1 with operands of files", std::to_string(c.batch), "leave --batch out");
   }
   // Where a size is a file's, so is the fault when the scheme cannot have it.
   const auto make = [&] { return std::make_shared<harness::CaseData>(harness::make_case_data(c)); };
   const harness::Case asked = options.problem.make_case();
   const bool all_asked = asked.m == c.m && asked.n == c.n && asked.k == c.k;
-  auto data = all_asked ? make() : with_contents_of(options.a.empty() ? options.b : options.a, make);
-  if (a) {
-    expect_shape("--a", *a, c.m, c.k);
-    data->a = harness::quantize(data->problem.a, a->values.data(), c.m, c.k);
+  const std::string& file = !options.a.empty()      ? options.a
+                            : options.model.empty() ? options.b
+                                                    : options.model;
+  auto data = all_asked ? make() : with_contents_of(file, make);
+  if (given.a) {
+    expect_shape("--a", *given.a, c.m, c.k);
+    if (given.layer && !given.layer->columns.empty()) {
+      gather(*given.a, given.layer->columns);
+    }
+    data->a = harness::quantize(data->problem.a, given.a->values.data(), c.m, c.k);
   }
-  if (b) {
-    expect_shape("--b", *b, c.n, c.k);
-    data->b = harness::quantize(data->problem.b, b->values.data(), c.n, c.k);
+  if (given.b) {
+    expect_shape("--b", *given.b, c.n, c.k);
+    data->b = harness::quantize(data->problem.b, given.b->values.data(), c.n, c.k);
+  }
+  if (given.layer) {
+    use_layer(options, std::move(*given.layer), *data);
   }
   if (!options.c.empty()) {
     const Matrix matrix = load_matrix(options.c);
@@ -200,12 +281,25 @@ void add_run(App& app) {
   command->add_option("--a", options->a,
                       "M x K matrix: FILE.npy or FILE.safetensors:TENSOR; default: random");
   command->add_option("--b", options->b, "N x K matrix, the weight; default: random");
+  CLI::Option* b = command->get_option("--b");
+  CLI::Option* model =
+      command->add_option("--model", options->model, "Checkpoint whose --layer is B, as it is stored")
+          ->excludes(b);
+  CLI::Option* layer =
+      command->add_option("--layer", options->layer, "Name of the layer, as scalegemm inspect gives it")
+          ->needs(model);
+  model->needs(layer);
+  command->add_option("--member", options->member, "Which matrix of the layer (experts)")
+      ->needs(model)
+      ->check(non_negative_integer())
+      ->capture_default_str();
   command->add_option("--c", options->c, "M x N matrix that is added with factor --beta");
   command->add_option("--bias", options->bias, "N values that are added to each row");
   command->add_option("-o,--output", options->output, "Write D as f32 to FILE.npy or FILE.safetensors")
       ->check(file_name());
   command->add_option("--kernel", options->kernel, "A kernel name instead of the dispatcher's choice");
   options->problem.add_to(*command, ProblemFlags::Sizes::kOptional);
+  options->scheme = command->get_option("--scheme")->required(false);  // a layer has one
   options->problem.add_epilogue_to(*command);
   options->runtime.add_to(*command);
   options->runtime.add_tuned_to(*command);
