@@ -27,7 +27,7 @@ ROOMS = {
     "src/store": ["base", "num", "spec"],
     "src/device": ["base", "num", "spec"],
     "src/dispatch": ["base", "num", "spec", "arch"],
-    "src/checkpoint": ["base", "num", "spec"],
+    "src/checkpoint": ["base", "num", "spec", "quant"],
     "src/runtime": ["base", "num", "spec", "arch", "quant", "layout", "gen", "toolchain", "store", "device",
                     "dispatch"],
     "src/api": ["base", "num", "spec", "quant", "layout", "checkpoint", "runtime"],

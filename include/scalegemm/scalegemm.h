@@ -573,6 +573,46 @@ SCALEGEMM_API void scalegemm_weight_destroy(scalegemm_weight* weight);
 SCALEGEMM_API scalegemm_status scalegemm_weight_describe(const scalegemm_weight* weight,
                                                          scalegemm_weight_view* view);
 
+typedef enum scalegemm_conversion {
+  SCALEGEMM_COPIED = 0,   /* byte for byte */
+  SCALEGEMM_CARRIED = 1,  /* the same codes and scales in other tensors */
+  SCALEGEMM_QUANTISED = 2 /* new codes */
+} scalegemm_conversion;
+
+typedef struct scalegemm_convert_options {
+  uint64_t struct_size;
+  const char* scheme;        /* what weights become: its B; NULL: each keeps its codes */
+  const char* const* ignore; /* names of dense layers that stay as they are; * stands for any text */
+  int64_t ignore_count;
+  int32_t scale_rounding; /* scalegemm_scale_rounding, of e8m0 scales */
+  int32_t threads;        /* 0: one a core */
+} scalegemm_convert_options;
+
+/* A matrix that was converted, or a tensor that is no weight. Strings are valid during the visit. */
+typedef struct scalegemm_converted {
+  uint64_t struct_size;
+  const char* name;
+  const char* from; /* the layer's format; "" for what is no weight */
+  const char* to;   /* a format of compressed-tensors, or "dense" */
+  int32_t how;      /* scalegemm_conversion */
+  int32_t exact;    /* 1: what was written, read back, decodes to the bits that it should: of a carried weight
+                       those of the source */
+  double sqnr_db;   /* of a quantised weight against its source; infinite where they are equal */
+  uint64_t bytes;   /* written */
+  int32_t resumed;  /* 1: an earlier call had written it (exact, sqnr_db and bytes are not known then) */
+  int64_t done, total;
+} scalegemm_converted;
+
+/* Writes the model in the tensors of compressed-tensors: to `output` where that ends in ".safetensors" (its
+ * quantization_config in the metadata), else to a folder with model.safetensors, config.json and the source's
+ * other files. Layer by layer: memory for one matrix a thread. Calls visit (may be NULL) after each, one at a
+ * time, until it returns non-zero: then the conversion stops, *finished is 0, and a later call with the same
+ * input and options goes on from there, as after a crash; what there is meanwhile lies in output.partial.
+ * SCALEGEMM_UNSUPPORTED for a layer that cannot be read, or whose weight the format does not have. */
+SCALEGEMM_API scalegemm_status scalegemm_checkpoint_convert(
+    const scalegemm_checkpoint* checkpoint, const char* output, const scalegemm_convert_options* options,
+    int32_t (*visit)(const scalegemm_converted* converted, void* user), void* user, int32_t* finished);
+
 /* --------------------------------------------------------------------------------------------- ABI */
 
 /* sizeof of a structure in this library, for bindings: "problem", "run_args", ...; 0 for an unknown name. */

@@ -1,8 +1,13 @@
-// Checkpoints: what is in a model's files, and its weights as operands.
+// Checkpoints: what is in a model's files, its weights as operands, and whole models in another form.
+#include <algorithm>
+#include <thread>
+
 #include "api/convert.h"
 #include "api/error.h"
 #include "api/handles.h"
+#include "checkpoint/convert.h"
 #include "scalegemm/scalegemm.h"
+#include "spec/scheme.h"
 
 using scalegemm::invalid_argument;
 using scalegemm::ok_status;
@@ -27,6 +32,38 @@ Result<const checkpoint::Layer*> layer_at(const scalegemm_checkpoint* checkpoint
 // The C ABI has one kind of tensor; the header says that these are only read.
 scalegemm_tensor matrix(std::span<const std::byte> bytes, num::DType type, int64_t rows, int64_t cols) {
   return scalegemm_matrix(const_cast<std::byte*>(bytes.data()), static_cast<int32_t>(type), rows, cols);
+}
+
+Result<checkpoint::ConvertOptions> to_convert_options(const scalegemm_convert_options* options) {
+  checkpoint::ConvertOptions out;
+  scalegemm_convert_options c{};
+  if (options != nullptr) {
+    SCALEGEMM_RETURN_IF_ERROR(read_struct(options, "options", &c));
+  }
+  if (c.scheme != nullptr) {
+    SCALEGEMM_ASSIGN_OR_RETURN(out.scheme, scalegemm::spec::parse_scheme(c.scheme));
+  }
+  if (c.ignore_count < 0 || (c.ignore_count > 0 && c.ignore == nullptr)) {
+    return invalid_argument("options.ignore: needs ignore_count patterns, given {} of {}", c.ignore_count,
+                            c.ignore == nullptr ? "none" : "some");
+  }
+  for (int64_t i = 0; i < c.ignore_count; ++i) {
+    SCALEGEMM_RETURN_IF_ERROR(require(c.ignore[i], "options.ignore"));
+    out.ignore.emplace_back(c.ignore[i]);
+  }
+  constexpr int32_t kLastRounding = SCALEGEMM_SCALE_CEIL;
+  if (c.scale_rounding < 0 || c.scale_rounding > kLastRounding) {
+    return invalid_argument("options.scale_rounding: must be in 0 .. {}, got {}", kLastRounding,
+                            c.scale_rounding);
+  }
+  out.scale_rounding = static_cast<scalegemm::quant::ScaleRounding>(c.scale_rounding);
+  constexpr int32_t kMostThreads = 1024;
+  if (c.threads < 0 || c.threads > kMostThreads) {
+    return invalid_argument("options.threads: must be in 0 .. {}, got {}", kMostThreads, c.threads);
+  }
+  out.threads =
+      c.threads != 0 ? c.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return out;
 }
 
 }  // namespace
@@ -83,6 +120,39 @@ scalegemm_status scalegemm_checkpoint_left_out(const scalegemm_checkpoint* check
         break;
       }
     }
+    return ok_status();
+  });
+}
+
+scalegemm_status scalegemm_checkpoint_convert(
+    const scalegemm_checkpoint* checkpoint, const char* output, const scalegemm_convert_options* options,
+    int32_t (*visit)(const scalegemm_converted* converted, void* user), void* user, int32_t* finished) {
+  return guarded([&]() -> Status {
+    SCALEGEMM_RETURN_IF_ERROR(require(checkpoint, "checkpoint"));
+    SCALEGEMM_RETURN_IF_ERROR(require(output, "output"));
+    if (*output == '\0') {
+      return invalid_argument("output: needs a file or folder, given \"\"");
+    }
+    SCALEGEMM_RETURN_IF_ERROR(require(finished, "finished"));
+    *finished = 0;
+    SCALEGEMM_ASSIGN_OR_RETURN(const checkpoint::ConvertOptions o, to_convert_options(options));
+    const auto report = [&](const checkpoint::Converted& c, int64_t done, int64_t total) {
+      scalegemm_converted out{};
+      out.struct_size = sizeof out;
+      out.name = c.name.c_str();
+      out.from = c.from.c_str();
+      out.to = c.to.c_str();
+      out.how = static_cast<int32_t>(c.how);
+      out.exact = c.exact ? 1 : 0;
+      out.sqnr_db = c.sqnr_db;
+      out.bytes = c.bytes;
+      out.resumed = c.resumed ? 1 : 0;
+      out.done = done;
+      out.total = total;
+      return visit == nullptr || visit(&out, user) == 0;
+    };
+    SCALEGEMM_ASSIGN_OR_RETURN(const bool whole, checkpoint::convert(checkpoint->impl, output, o, report));
+    *finished = whole ? 1 : 0;
     return ok_status();
   });
 }

@@ -152,6 +152,8 @@ uint64_t scalegemm_struct_size(const char* structure) {
       {"packed_info", sizeof(scalegemm_packed_info)},
       {"run_args", sizeof(scalegemm_run_args)},
       {"quantize_options", sizeof(scalegemm_quantize_options)},
+      {"convert_options", sizeof(scalegemm_convert_options)},
+      {"converted", sizeof(scalegemm_converted)},
       {"quantizer_desc", sizeof(scalegemm_quantizer_desc)},
       {"quantizer_args", sizeof(scalegemm_quantizer_args)},
       {"kernel_info", sizeof(scalegemm_kernel_info)},

@@ -171,17 +171,25 @@ OutputFile::OutputFile(std::string path, std::string unfinished, UniqueFd fd)
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       unfinished_(std::exchange(other.unfinished_, {})),
-      fd_(std::move(other.fd_)) {}
+      fd_(std::move(other.fd_)),
+      log_(std::move(other.log_)),
+      marks_(std::move(other.marks_)),
+      unflushed_bytes_(other.unflushed_bytes_) {}
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(unfinished_, other.unfinished_);
   std::swap(fd_, other.fd_);
+  std::swap(log_, other.log_);
+  std::swap(marks_, other.marks_);
+  std::swap(unflushed_bytes_, other.unflushed_bytes_);
   return *this;
 }
 
 OutputFile::~OutputFile() {
-  if (!unfinished_.empty()) {
+  if (log_) {
+    (void)flush_marks();
+  } else if (!unfinished_.empty()) {
     ::unlink(unfinished_.c_str());
   }
 }
@@ -209,6 +217,73 @@ Result<OutputFile> OutputFile::create(const std::string& path, Access access) {
                     kNames, path, kUnfinishedMarker);
 }
 
+Result<OutputFile> OutputFile::resume(const std::string& path, Access access, std::string_view fingerprint,
+                                      std::vector<uint64_t>* marked) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return make_error(Code::kIoError, "{}: needs a regular file or none, is something else", path);
+  }
+  const mode_t mode = access == Access::kUmask ? kUmaskMode : kFileMode;
+  const std::string partial = path + ".partial";
+  const std::string log_path = partial + ".log";
+  UniqueFd log(::open(log_path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, mode));
+  if (!log) {
+    return errno_status("create", log_path);
+  }
+  if (::flock(log.get(), LOCK_EX | LOCK_NB) != 0) {
+    return make_error(Code::kIoError, "{}: another process is writing this file", path);
+  }
+  UniqueFd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode));
+  if (!fd) {
+    return errno_status("create", partial);
+  }
+  SCALEGEMM_ASSIGN_OR_RETURN(const std::string old, read_file(log_path, uint64_t{1} << 30));
+  const std::string begin = std::string(fingerprint) + "\n";
+  if (old.empty()) {
+    SCALEGEMM_RETURN_IF_ERROR(write_all(log.get(), begin, log_path));
+  } else if (!old.starts_with(begin)) {
+    return make_error(
+        Code::kIoError,
+        "{}: was begun from another input or with other options; finish that, or remove it and {}", partial,
+        log_path);
+  } else {
+    // A mark that was cut short at the end is none.
+    for (size_t at = begin.size(); at + sizeof(uint64_t) <= old.size(); at += sizeof(uint64_t)) {
+      uint64_t item = 0;
+      std::memcpy(&item, old.data() + at, sizeof item);
+      marked->push_back(item);
+    }
+    const auto whole = static_cast<off_t>(begin.size() + marked->size() * sizeof(uint64_t));
+    if (::ftruncate(log.get(), whole) != 0) {
+      return errno_status("write", log_path);
+    }
+  }
+  OutputFile file(path, partial, std::move(fd));
+  file.log_ = std::move(log);
+  return file;
+}
+
+Status OutputFile::mark(uint64_t item) {
+  constexpr uint64_t kFlushBytes = 16 << 20;
+  marks_.push_back(item);
+  return unflushed_bytes_ < kFlushBytes ? ok_status() : flush_marks();
+}
+
+Status OutputFile::flush_marks() {
+  if (marks_.empty()) {
+    return ok_status();
+  }
+  if (::fdatasync(fd_.get()) != 0) {
+    return errno_status("flush", unfinished_);
+  }
+  const std::string_view bytes(reinterpret_cast<const char*>(marks_.data()),
+                               marks_.size() * sizeof(uint64_t));
+  SCALEGEMM_RETURN_IF_ERROR(write_all(log_.get(), bytes, path_));
+  marks_.clear();
+  unflushed_bytes_ = 0;
+  return ok_status();
+}
+
 Status OutputFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -220,6 +295,7 @@ Status OutputFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
     }
     bytes = bytes.subspan(static_cast<size_t>(written));
     offset += static_cast<uint64_t>(written);
+    unflushed_bytes_ += static_cast<uint64_t>(written);
   }
   return ok_status();
 }
@@ -230,6 +306,10 @@ Status OutputFile::publish() {
   }
   if (::rename(unfinished_.c_str(), path_.c_str()) != 0) {
     return errno_status("publish", path_);
+  }
+  if (log_) {
+    ::unlink((unfinished_ + ".log").c_str());
+    log_.reset();
   }
   unfinished_.clear();
   fd_.reset();

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 
@@ -84,6 +85,12 @@ class OutputFile {
   // (publishing would replace a device or a pipe).
   static Result<OutputFile> create(const std::string& path, Access access);
 
+  // For files that take long: what is written stays in `path`.partial when the object goes away, and a later
+  // call takes it up. `path`.partial.log holds `fingerprint` and what was marked, which is appended to
+  // `marked`. Refused: a log with another fingerprint, and one that another process has open.
+  static Result<OutputFile> resume(const std::string& path, Access access, std::string_view fingerprint,
+                                   std::vector<uint64_t>* marked);
+
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
@@ -91,15 +98,23 @@ class OutputFile {
   // Writes `bytes` at `offset` from the start; places never written hold zeros.
   Status write_at(uint64_t offset, std::span<const std::byte> bytes);
 
+  // Of a file to resume: everything that was written for `item` is in the file. Notes it once that is on the
+  // disk, some items at a time.
+  Status mark(uint64_t item);
+
   // Flushes to the disk and renames. Once, and last.
   Status publish();
 
  private:
   OutputFile(std::string path, std::string unfinished, UniqueFd fd);
+  Status flush_marks();
 
   std::string path_;
   std::string unfinished_;  // empty once there is nothing to remove
   UniqueFd fd_;
+  UniqueFd log_;  // of resume
+  std::vector<uint64_t> marks_;
+  uint64_t unflushed_bytes_ = 0;
 };
 
 // The parts, one after the other, as an OutputFile.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/hash.h"
 #include "checkpoint/printable.h"
 
 namespace scalegemm::checkpoint {
@@ -79,6 +80,26 @@ Result<std::string> header_of(const std::vector<Placed>& placed,
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
                                                     const std::vector<TensorSpec>& tensors,
                                                     const std::map<std::string, std::string>& metadata) {
+  return make(tensors, metadata,
+              [&](const std::string&) { return base::OutputFile::create(path, base::Access::kUmask); });
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::resume(const std::string& path,
+                                                    const std::vector<TensorSpec>& tensors,
+                                                    const std::map<std::string, std::string>& metadata,
+                                                    std::string_view fingerprint,
+                                                    std::vector<uint64_t>* marked) {
+  return make(tensors, metadata, [&](const std::string& header) {
+    base::Hasher hasher;
+    hasher.add(fingerprint);
+    hasher.add(header);
+    return base::OutputFile::resume(path, base::Access::kUmask, hasher.finish().hex(), marked);
+  });
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::make(const std::vector<TensorSpec>& tensors,
+                                                  const std::map<std::string, std::string>& metadata,
+                                                  const Open& open) {
   std::map<std::string, Slot, std::less<>> slots;
   for (const TensorSpec& spec : tensors) {
     if (spec.name.empty() || spec.name == "__metadata__") {
@@ -91,7 +112,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
   }
   SCALEGEMM_ASSIGN_OR_RETURN(const std::vector<Placed> placed, place(tensors));
   SCALEGEMM_ASSIGN_OR_RETURN(const std::string text, header_of(placed, metadata));
-  SCALEGEMM_ASSIGN_OR_RETURN(base::OutputFile file, base::OutputFile::create(path, base::Access::kUmask));
+  SCALEGEMM_ASSIGN_OR_RETURN(base::OutputFile file, open(text));
   const uint64_t length = text.size();
   SCALEGEMM_RETURN_IF_ERROR(file.write_at(0, std::as_bytes(std::span(&length, 1))));
   SCALEGEMM_RETURN_IF_ERROR(file.write_at(sizeof length, std::as_bytes(std::span(text))));
@@ -102,20 +123,31 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
   return SafetensorsWriter(std::move(file), std::move(slots));
 }
 
-Status SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
+Result<SafetensorsWriter::Slot*> SafetensorsWriter::slot(std::string_view name) {
   const auto found = slots_.find(name);
   if (found == slots_.end()) {
     return invalid_argument("name: {} is not a tensor of this file", printable(name));
   }
-  Slot& slot = found->second;
-  if (slot.written) {
+  if (found->second.written) {
     return invalid_argument("name: {} was written before", printable(name));
   }
-  if (bytes.size() != slot.bytes) {
-    return invalid_argument("bytes: tensor {} needs {}, given {}", printable(name), slot.bytes, bytes.size());
+  return &found->second;
+}
+
+Status SafetensorsWriter::skip(std::string_view name) {
+  SCALEGEMM_ASSIGN_OR_RETURN(Slot* const found, slot(name));
+  found->written = true;
+  return ok_status();
+}
+
+Status SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
+  SCALEGEMM_ASSIGN_OR_RETURN(Slot* const found, slot(name));
+  if (bytes.size() != found->bytes) {
+    return invalid_argument("bytes: tensor {} needs {}, given {}", printable(name), found->bytes,
+                            bytes.size());
   }
-  SCALEGEMM_RETURN_IF_ERROR(file_.write_at(slot.offset, bytes));
-  slot.written = true;
+  SCALEGEMM_RETURN_IF_ERROR(file_.write_at(found->offset, bytes));
+  found->written = true;
   return ok_status();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -35,9 +36,20 @@ class SafetensorsWriter {
   static Result<SafetensorsWriter> create(const std::string& path, const std::vector<TensorSpec>& tensors,
                                           const std::map<std::string, std::string>& metadata);
 
+  // The same for a file that takes long (base::OutputFile::resume): a call after an interruption, with the
+  // same tensors, metadata and `fingerprint`, goes on with what was marked before, which `marked` then holds.
+  static Result<SafetensorsWriter> resume(const std::string& path, const std::vector<TensorSpec>& tensors,
+                                          const std::map<std::string, std::string>& metadata,
+                                          std::string_view fingerprint, std::vector<uint64_t>* marked);
+
   // All bytes of one tensor, little-endian and row-major. Code::kInvalidArgument for an unknown name, a
   // second time, or a wrong number of bytes.
   Status write(std::string_view name, std::span<const std::byte> bytes);
+
+  // Of a writer to resume: the tensors of `item`, by the caller's count, are written. Those of items marked
+  // before are not to be written again: `skip` says that they are there.
+  Status mark(uint64_t item) { return file_.mark(item); }
+  Status skip(std::string_view name);
 
   // Publishes the file. Code::kInvalidArgument when a tensor was never written.
   Status finish();
@@ -48,6 +60,11 @@ class SafetensorsWriter {
     uint64_t bytes = 0;
     bool written = false;
   };
+
+  using Open = std::function<Result<base::OutputFile>(const std::string& header)>;
+  static Result<SafetensorsWriter> make(const std::vector<TensorSpec>& tensors,
+                                        const std::map<std::string, std::string>& metadata, const Open& open);
+  Result<Slot*> slot(std::string_view name);
 
   SafetensorsWriter(base::OutputFile file, std::map<std::string, Slot, std::less<>> slots)
       : file_(std::move(file)), slots_(std::move(slots)) {}

@@ -135,6 +135,8 @@ TEST(Abi, StructSizesAgree) {
   EXPECT_EQ(scalegemm_struct_size("layer_info"), sizeof(scalegemm_layer_info));
   EXPECT_EQ(scalegemm_struct_size("weight_view"), sizeof(scalegemm_weight_view));
   EXPECT_EQ(scalegemm_struct_size("quantize_options"), sizeof(scalegemm_quantize_options));
+  EXPECT_EQ(scalegemm_struct_size("convert_options"), sizeof(scalegemm_convert_options));
+  EXPECT_EQ(scalegemm_struct_size("converted"), sizeof(scalegemm_converted));
   EXPECT_EQ(scalegemm_struct_size("quantizer_desc"), sizeof(scalegemm_quantizer_desc));
   EXPECT_EQ(scalegemm_struct_size("quantizer_args"), sizeof(scalegemm_quantizer_args));
   EXPECT_EQ(scalegemm_struct_size("scheme_info"), sizeof(scalegemm_scheme_info));
@@ -203,7 +205,39 @@ TEST(Abi, CheckpointFunctionsRefuseWhatIsNotThere) {
   EXPECT_EQ(view.global, nullptr);
   EXPECT_EQ(view.columns, nullptr);
   scalegemm_weight_destroy(weight);
+
+  const std::string output = testing::TempDir() + "abi_converted.safetensors";
+  int32_t finished = 7;
+  scalegemm_convert_options options{};
+  const auto convert = [&](const char* to, const scalegemm_convert_options* how) {
+    return scalegemm_checkpoint_convert(checkpoint, to, how, nullptr, nullptr, &finished);
+  };
+  EXPECT_EQ(scalegemm_checkpoint_convert(nullptr, output.c_str(), nullptr, nullptr, nullptr, &finished),
+            SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(scalegemm_checkpoint_convert(checkpoint, output.c_str(), nullptr, nullptr, nullptr, nullptr),
+            SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(convert(nullptr, nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(convert("", nullptr), SCALEGEMM_INVALID_ARGUMENT);
+  EXPECT_EQ(convert(output.c_str(), &options), SCALEGEMM_INVALID_ARGUMENT);  // struct_size 0
+  options.struct_size = sizeof options;
+  options.ignore_count = 1;
+  EXPECT_EQ(convert(output.c_str(), &options), SCALEGEMM_INVALID_ARGUMENT);
+  options.ignore_count = 0;
+  options.threads = -1;
+  EXPECT_EQ(convert(output.c_str(), &options), SCALEGEMM_INVALID_ARGUMENT);
+  options.threads = 1;
+  options.scale_rounding = 3;
+  EXPECT_EQ(convert(output.c_str(), &options), SCALEGEMM_INVALID_ARGUMENT);
+  options.scale_rounding = 0;
+  options.scheme = "rowcol";
+  EXPECT_EQ(convert(path.c_str(), &options), SCALEGEMM_INVALID_ARGUMENT);  // in place of the input
+  EXPECT_EQ(convert(output.c_str(), &options), SCALEGEMM_OK) << scalegemm_last_error();
+  EXPECT_EQ(finished, 1);
   scalegemm_checkpoint_close(checkpoint);
+  ASSERT_EQ(scalegemm_checkpoint_open(output.c_str(), &checkpoint), SCALEGEMM_OK) << scalegemm_last_error();
+  EXPECT_EQ(scalegemm_checkpoint_layer_count(checkpoint), 1);
+  scalegemm_checkpoint_close(checkpoint);
+  std::remove(output.c_str());
   std::remove(path.c_str());
 }
 

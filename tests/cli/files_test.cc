@@ -258,11 +258,15 @@ void write_deepseek(const std::string& path) {
 
 TEST_F(FilesTest, InspectSaysWhatIsThereAndWhatRunsIt) {
   const Json plain = run_json("inspect model.safetensors");
-  EXPECT_EQ(keys_of(plain), (std::vector<std::string>{"path", "layers", "left_out", "bytes"}));
+  EXPECT_EQ(keys_of(plain), (std::vector<std::string>{"path", "device", "layers", "left_out", "bytes"}));
   ASSERT_EQ(plain["layers"].size(), 4u);
   EXPECT_EQ(plain["layers"][1]["name"], "layer.0.down");
   EXPECT_EQ(plain["layers"][1]["scheme"], "none:a=f32");
-  EXPECT_TRUE(plain["layers"][1]["cpu_kernel"].is_string());
+  EXPECT_TRUE(plain["layers"][1]["kernel"].is_string());
+  const Json elsewhere = run_json("inspect model.safetensors --target sm_90a");
+  EXPECT_EQ(elsewhere["device"], "sm_90a");
+  EXPECT_NE(elsewhere["layers"][1]["kernel"].get<std::string>().find("_sm90a"), std::string::npos);
+  expect_error("inspect model.safetensors --target sm_1", 2, {"--target", "sm_1"});
 
   std::filesystem::create_directory(path("deepseek"));
   write_deepseek(path("deepseek/model.safetensors"));
@@ -275,7 +279,7 @@ TEST_F(FilesTest, InspectSaysWhatIsThereAndWhatRunsIt) {
   ASSERT_EQ(json["layers"].size(), 2u);
   EXPECT_EQ(json["layers"][0]["scheme"], "abquant:bn=128");
   EXPECT_EQ(json["layers"][0]["bytes"], 130 * 200 + 16);
-  EXPECT_TRUE(json["layers"][0]["cpu_kernel"].is_string());
+  EXPECT_TRUE(json["layers"][0]["kernel"].is_string());
   EXPECT_EQ(json["layers"][0]["operand"]["scale"]["block_k"], 128);
 
   const Json evaluated = run_json("evaluate deepseek --schemes abquant:bn=128 --m 2 --budget 0.001");

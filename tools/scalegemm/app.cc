@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "harness/case.h"
 #include "harness/files.h"
 
 namespace scalegemm::cli {
@@ -140,6 +141,21 @@ Runtime RuntimeFlags::make_runtime() const {
                   tuned.empty() ? "ask for another --cpu-target; scalegemm info shows that of this machine"
                                 : "mend or remove that line, or leave --strict out");
   }
+}
+
+void PlaceFlags::add_to(CLI::App& command) {
+  CLI::Option* option = command.add_option("--device", device, "Device: cpu, cuda:0")->default_val("cpu");
+  command.add_option("--target", target, "A target without a device here, such as sm_90a or gfx950")
+      ->excludes(option);
+}
+
+const std::string& PlaceFlags::name() const {
+  const std::vector<std::string> known = harness::known_targets();
+  if (!target.empty() && std::find(known.begin(), known.end(), target) == known.end()) {
+    throw usage_error("--target", fmt::format("one of {}", fmt::join(known, ", ")), target,
+                      "leave --target out to ask for the device of this machine");
+  }
+  return target.empty() ? device : target;
 }
 
 void JsonFlag::add_to(CLI::App& command) {

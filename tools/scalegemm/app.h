@@ -91,6 +91,16 @@ struct RuntimeFlags {
   Runtime make_runtime() const;
 };
 
+// --device, or --target for one that is not here: where a problem would run.
+struct PlaceFlags {
+  std::string device;
+  std::string target;
+
+  void add_to(CLI::App& command);
+  // The device of scalegemm_plan_options; throws for a target that is unknown.
+  const std::string& name() const;
+};
+
 // --json [FILE]: machine-readable results. Without FILE, or with "-", to standard output in place of the
 // text.
 struct JsonFlag {
@@ -176,6 +186,7 @@ void add_explain(App& app);
 void add_cache(App& app);
 void add_doctor(App& app);
 void add_inspect(App& app);
+void add_convert(App& app);
 void add_evaluate(App& app);
 void add_accuracy(App& app);
 

@@ -13,6 +13,7 @@ namespace {
 
 struct Options {
   RuntimeFlags runtime;
+  PlaceFlags place;
   JsonFlag json;
   std::string path;
   int64_t m = 16;
@@ -23,26 +24,37 @@ struct Route {
   std::string reason;
 };
 
-// Which kernel runs a layer on the CPU with packed weights; asked once a shape and scheme.
+// Which kernel runs a layer, on the CPU with packed weights; asked once a shape and scheme.
 class Routes {
  public:
-  Routes(const Runtime& runtime, int64_t m) : runtime_(runtime), m_(m) {}
+  Routes(const Runtime& runtime, const std::string& place, int64_t m)
+      : runtime_(runtime), place_(place), m_(m) {}
 
   const Route& of(const scalegemm_layer_info& layer) {
     const auto [entry, fresh] = routes_.try_emplace({layer.scheme, layer.n, layer.k});
     if (fresh) {
       scalegemm_problem problem = make_problem(layer.scheme, "rcr", m_, layer.n, layer.k);
-      problem.b_packing = SCALEGEMM_PACKED;
-      auto support = make<scalegemm_support>();
-      check(scalegemm_query(runtime_.get(), &problem, nullptr, &support));
-      entry->second = {support.supported != 0 ? support.kernel : "",
-                       support.supported != 0 ? "" : support.reason};
+      problem.b_packing = place_ == "cpu" ? SCALEGEMM_PACKED : SCALEGEMM_RAW;
+      auto plan = make<scalegemm_plan_options>();
+      plan.device = place_.c_str();
+      try {
+        entry->second.kernel = Json::parse(runtime_.explain(problem, &plan, 1)).value("chosen", "");
+      } catch (const Error& error) {
+        if (error.status() != SCALEGEMM_UNSUPPORTED) {
+          throw;
+        }
+        entry->second.reason = error.what();
+      }
+      if (entry->second.kernel.empty() && entry->second.reason.empty()) {
+        entry->second.reason = "no kernel takes it; scalegemm explain says why";
+      }
     }
     return entry->second;
   }
 
  private:
   const Runtime& runtime_;
+  const std::string& place_;
   int64_t m_;
   std::map<std::tuple<std::string, int64_t, int64_t>, Route> routes_;
 };
@@ -53,8 +65,8 @@ Json layer_json(const scalegemm_layer_info& layer, const Route& route) {
                {"n", layer.n},         {"k", layer.k},           {"count", layer.count},
                {"bytes", layer.bytes}, {"note", layer.note},     {"problem", layer.problem}};
   json["operand"] = readable ? json_of(layer.operand) : Json();
-  json["cpu_kernel"] = route.kernel.empty() ? Json() : Json(route.kernel);
-  json["cpu_decline"] = route.reason;
+  json["kernel"] = route.kernel.empty() ? Json() : Json(route.kernel);
+  json["decline"] = route.reason;
   return json;
 }
 
@@ -70,8 +82,10 @@ struct Group {
 int run(const Options& options) {
   const Checkpoint checkpoint = open_checkpoint(options.path);
   const Runtime runtime = options.runtime.make_runtime();
-  Routes routes(runtime, options.m);
-  Json json = {{"path", options.path}, {"layers", Json::array()}, {"left_out", Json::array()}};
+  const std::string& place = options.place.name();
+  Routes routes(runtime, place, options.m);
+  Json json = {
+      {"path", options.path}, {"device", place}, {"layers", Json::array()}, {"left_out", Json::array()}};
   std::map<std::tuple<std::string, std::string, int64_t, int64_t>, Group> groups;
   std::vector<std::string> problems;
   std::map<std::string, int64_t> notes;
@@ -101,7 +115,7 @@ int run(const Options& options) {
   }
   json["bytes"] = bytes;
   if (!options.json.replaces_text()) {
-    Table table({"format", "scheme", "N", "K", "weights", "bytes", "first", "on the CPU"});
+    Table table({"format", "scheme", "N", "K", "weights", "bytes", "first", "on " + place});
     for (const auto& [key, group] : groups) {
       const auto& [format, scheme, n, k] = key;
       table.add({format, scheme, std::to_string(n), std::to_string(k), std::to_string(group.weights),
@@ -133,6 +147,7 @@ void add_inspect(App& app) {
   command->add_option("--m", options->m, "Rows of the activations that the kernel is chosen for")
       ->check(positive_integer())
       ->capture_default_str();
+  options->place.add_to(*command);
   options->runtime.add_to(*command);
   options->json.add_to(*command);
   command->callback([&app, options] { app.action = [options] { return run(*options); }; });

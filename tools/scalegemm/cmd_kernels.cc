@@ -107,8 +107,7 @@ void add_kernels(App& app) {
   CLI::Option* source =
       command->add_option("--source", options->source, "Print the generated source of a kernel");
   command->add_option("--build", options->build, "Generate, compile and store these kernels now")
-      ->allow_extra_args(false)
-      ->type_name("NAME...")
+      ->type_name("NAME")
       ->excludes(source);
   command->add_flag("--force", options->force, "With --build: also what is built in or cached");
   options->runtime.add_to(*command);

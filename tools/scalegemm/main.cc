@@ -110,6 +110,7 @@ int main_of(int argc, char** argv) {
   add_cache(app);
   add_doctor(app);
   add_inspect(app);
+  add_convert(app);
   add_evaluate(app);
   add_accuracy(app);
   if (const std::string unknown = unknown_command(root, argc, argv); !unknown.empty()) {
