@@ -7,7 +7,7 @@ from conftest import assert_close
 import scalegemm as sg
 from scalegemm import _arrays
 
-jax = pytest.importorskip("jax", reason="JAX is not installed: ./check leaves it out")
+jax = pytest.importorskip("jax", reason="JAX is not installed")
 jax.config.update("jax_platforms", "cpu")
 jnp = jax.numpy
 
