@@ -1,6 +1,7 @@
 #include "checkpoint/convert.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -307,6 +308,24 @@ std::string fingerprint(const Checkpoint& checkpoint, const ConvertOptions& opti
   return hasher.finish().hex();
 }
 
+// Does a file beside the weights go with the model? A folder is the model's own; beside a single file
+// anything may lie, so only what models are known to have.
+bool goes_along(const std::string& name, bool folder) {
+  constexpr std::array<std::string_view, 12> kKnown = {"config.json",         "generation_config.json",
+                                                       "tokenizer.json",      "tokenizer_config.json",
+                                                       "tokenizer.model",     "special_tokens_map.json",
+                                                       "added_tokens.json",   "vocab.json",
+                                                       "vocab.txt",           "merges.txt",
+                                                       "chat_template.jinja", "preprocessor_config.json"};
+  if (std::ranges::find(kKnown, name) != kKnown.end()) {
+    return true;
+  }
+  constexpr std::array<std::string_view, 6> kEndings = {".json", ".txt", ".model", ".jinja", ".py", ".md"};
+  return folder && !name.ends_with(".safetensors.index.json") && name != "hf_quant_config.json" &&
+         name != "quantize_config.json" &&
+         std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
 // The files beside the weights: config.json with the new quantization_config, the others as they are.
 Status write_folder(const std::string& source, const fs::path& folder, const std::string& config_text) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 30;
@@ -315,15 +334,7 @@ Status write_folder(const std::string& source, const fs::path& folder, const std
   Json config = Json::object();
   for (const auto& entry : fs::directory_iterator(from.empty() ? "." : from, error)) {
     const std::string name = entry.path().filename().string();
-    const std::string ending = entry.path().extension().string();
-    if (!entry.is_regular_file(error)) {
-      continue;
-    }
-    const bool described = name == "hf_quant_config.json" || name == "quantize_config.json";
-    const bool kept = (ending == ".json" && !name.ends_with(".safetensors.index.json") && !described) ||
-                      ending == ".txt" || ending == ".model" || ending == ".jinja" || ending == ".py" ||
-                      ending == ".md" || name == "LICENSE";
-    if (!kept) {
+    if (!entry.is_regular_file(error) || !goes_along(name, fs::is_directory(source, error))) {
       continue;
     }
     SCALEGEMM_ASSIGN_OR_RETURN(const std::string text, base::read_file(entry.path().string(), kMostBytes));

@@ -139,6 +139,17 @@ def test_all_and_ignore(tmp_path):
     assert json.loads(metadata["quantization_config"])["ignore"] == ["model.1.up"]
 
 
+def test_a_single_file_brings_only_what_models_have(tmp_path):
+    plain_model(tmp_path / "in")
+    for name in ("secrets.txt", "notes.md", "other.json", "run.py"):
+        (tmp_path / "in" / name).write_text("{}")
+    converted(tmp_path / "in" / "model.safetensors", "--scheme", "rowcol", "-o", tmp_path / "file")
+    assert {p.name for p in (tmp_path / "file").iterdir()} == {"model.safetensors", "config.json", "tokenizer.json"}
+    converted(tmp_path / "in", "--scheme", "rowcol", "-o", tmp_path / "folder")
+    assert {p.name for p in (tmp_path / "folder").iterdir()} == {"model.safetensors", "config.json", "tokenizer.json",
+                                                                 "secrets.txt", "notes.md", "other.json", "run.py"}
+
+
 def gptq(top, order):
     n, k, group = 16, 64, 16
     stored = rng(1).integers(0, top + 1, (k // group, n))
