@@ -35,7 +35,7 @@ TEST_F(CliTest, GoldenTexts) {
       ++compared;
     }
   }
-  EXPECT_EQ(compared, 14u);
+  EXPECT_EQ(compared, 15u);
 }
 
 TEST_F(CliTest, WrongCommandLines) {
