@@ -35,6 +35,8 @@ ROOMS = {
     "kernels": [],
     # Makes the library's own kernels while the library is built, so it works from the rooms.
     "tools/build_builtin": ["base", "num", "spec", "arch", "layout", "gen", "toolchain", "store", "dispatch"],
+    # Makes bundles of the same rooms.
+    "tools/bundle": ["base", "num", "spec", "arch", "layout", "gen", "toolchain", "store", "dispatch"],
     "tools": [],
     "python": [],
     "bench": ["base", "num", "spec", "layout", "ref", "device"],
@@ -44,7 +46,7 @@ ROOMS = {
 KERNEL_HEADERS = {
     "common": ["layout", "gen", "device", "dispatch", "runtime", "bench"],
     "cpu": ["gen", "store", "device", "dispatch", "runtime", "bench"],
-    "cuda": ["gen", "device", "bench"],
+    "cuda": ["gen", "device", "bench", "tools/bundle"],
 }
 
 FILES = ["filesystem", "fstream", "fcntl.h", "sys/mman.h", "sys/stat.h", "unistd.h"]

@@ -66,6 +66,23 @@ void enumerate(const CpuDesc& cpu, Explanation& out) {
   sort_by_cost(out.candidates);
 }
 
+// Candidates that cannot be had become one decline.
+void keep_available(const Options& options, Explanation& out) {
+  if (!options.available) {
+    return;
+  }
+  const auto missing = std::stable_partition(out.candidates.begin(), out.candidates.end(),
+                                             [&](const Candidate& c) { return options.available(c.spec); });
+  if (missing == out.candidates.end()) {
+    return;
+  }
+  const auto others = out.candidates.end() - missing - 1;
+  out.declines.push_back(
+      {out.device, "built in", "a kernel that this library holds",
+       others == 0 ? missing->name : fmt::format("{} and {} more", missing->name, others)});
+  out.candidates.erase(missing, out.candidates.end());
+}
+
 // What a device says of a kernel: why it does not take the problem, and what it would cost.
 struct Judge {
   std::string device;
@@ -76,7 +93,7 @@ struct Judge {
 };
 
 // The candidate that a tuned row names, or why it is none.
-Status use_tuned(const TunedRow& row, const Judge& judge, Explanation& out) {
+Status use_tuned(const TunedRow& row, const Options& options, const Judge& judge, Explanation& out) {
   SCALEGEMM_ASSIGN_OR_RETURN(KernelSpec spec, spec::parse(row.kernel));
   if (spec.target == spec::Target::kSm90a && spec.pipeline != spec::Pipeline::kMma) {
     // The row's tile for this problem: rows say nothing of the epilogue, and may be those of its kin.
@@ -99,6 +116,9 @@ Status use_tuned(const TunedRow& row, const Judge& judge, Explanation& out) {
   SCALEGEMM_RETURN_IF_ERROR(arch::legal(spec));
   if (!judge.runs(spec.target)) {
     return unsupported("needed a target of this device; given {}", spec::target_name(spec.target));
+  }
+  if (options.available && !options.available(spec)) {
+    return unsupported("needed a kernel that this library holds; given {}", name);
   }
   if (const std::optional<Decline> decline = judge.declines(spec)) {
     return unsupported("{}", to_string(*decline));
@@ -145,7 +165,8 @@ Status overlay(const Options& options, const Judge& judge, Explanation& out) {
     return table != nullptr ? table->find(p, judge.best, judge.device) : nullptr;
   };
   if (const TunedRow* row = find(options.tuned, keyed)) {
-    Status used = use_tuned(*row, judge, out).with_context(fmt::format("tuned kernel {}", row->kernel));
+    Status used =
+        use_tuned(*row, options, judge, out).with_context(fmt::format("tuned kernel {}", row->kernel));
     if (!used.ok() && options.strictness == Strictness::kStrict) {
       return used;
     }
@@ -156,13 +177,13 @@ Status overlay(const Options& options, const Judge& judge, Explanation& out) {
   }
   // A choice of the library's, or one for another problem, that does not fit is no fault of the user's.
   if (const TunedRow* row = find(options.shipped, keyed)) {
-    (void)use_tuned(*row, judge, out);
+    (void)use_tuned(*row, options, judge, out);
     return ok_status();
   }
   const Problem kin = gpu ? kin_of(keyed) : keyed;
   for (const TunedTable* table : {options.tuned, options.shipped}) {
     const TunedRow* row = kin == keyed ? nullptr : find(table, kin);
-    if (row != nullptr && use_tuned(*row, judge, out).ok()) {
+    if (row != nullptr && use_tuned(*row, options, judge, out).ok()) {
       out.candidates.front().tuned_us.reset();  // the time is of the other problem
       out.notes.push_back(fmt::format("chosen as measured for {}", signature(kin)));
       break;
@@ -251,11 +272,11 @@ void enumerate_gpu(spec::Target target, Explanation& out) {
 
 }  // namespace
 
-Result<spec::Packing> choose_packing(const Problem& problem, const CpuDesc& cpu) {
+Result<spec::Packing> choose_packing(const Problem& problem, const CpuDesc& cpu, const Options& options) {
   Problem raw = problem;
   raw.b_packing = Packing::kRaw;
   raw.m = kRankRows;
-  SCALEGEMM_ASSIGN_OR_RETURN(const Candidate best, choose(raw, cpu));
+  SCALEGEMM_ASSIGN_OR_RETURN(const Candidate best, choose(raw, cpu, {.available = options.available}));
   return best.spec.packed;
 }
 
@@ -267,10 +288,11 @@ Result<Explanation> explain(const Problem& problem, const CpuDesc& cpu, const Op
   }
   Explanation out = empty_explanation(problem, cpu.name);
   if (problem.b_packing == Packing::kChosen) {
-    SCALEGEMM_ASSIGN_OR_RETURN(out.problem.b_packing, choose_packing(problem, cpu));
+    SCALEGEMM_ASSIGN_OR_RETURN(out.problem.b_packing, choose_packing(problem, cpu, options));
   }
   out.signature = signature(out.problem);
   enumerate(cpu, out);
+  keep_available(options, out);
   const Problem judged = out.problem;
   SCALEGEMM_RETURN_IF_ERROR(overlay(options, judge_of(cpu, judged), out));
   return out;
@@ -284,6 +306,7 @@ Result<Explanation> explain(const Problem& problem, const GpuDesc& gpu, const Op
   }
   out.signature = signature(out.problem);
   enumerate_gpu(gpu.target, out);
+  keep_available(options, out);
   Problem ranked = out.problem;
   ranked.m = ranked.batch_invariant ? kRankRows : ranked.m;
   for (Candidate& candidate : out.candidates) {

@@ -5,6 +5,7 @@
 // anything, and nothing is chosen silently: what was ignored is in `notes`.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ struct Options {
   const TunedTable* tuned = nullptr;             // the user's; not owned
   const TunedTable* shipped = nullptr;           // the library's own, behind the user's; not owned
   Strictness strictness = Strictness::kLenient;  // strict: a tuned kernel that cannot be used is an error
+  // Kernels that can be had, where only some can: the others are declined. Empty: all.
+  std::function<bool(const spec::KernelSpec&)> available = {};
 };
 
 // Candidates on a CPU. Fails on an invalid problem, a description without targets, and in strict mode.
@@ -54,8 +57,9 @@ Result<Explanation> explain(const spec::Problem& problem, const spec::GpuDesc& g
 Result<Candidate> choose(const spec::Problem& problem, const spec::CpuDesc& cpu, const Options& options = {});
 
 // The layout that weights should be packed in on this CPU: that of the kernel that is best at kRankRows rows,
-// whatever the problem's M and b_packing are.
-Result<spec::Packing> choose_packing(const spec::Problem& problem, const spec::CpuDesc& cpu);
+// whatever the problem's M and b_packing are. Of the options, `available` counts.
+Result<spec::Packing> choose_packing(const spec::Problem& problem, const spec::CpuDesc& cpu,
+                                     const Options& options = {});
 inline constexpr int64_t kRankRows = 128;
 
 // The chosen kernel, then (where `allowed`) those that take what it may be unable to address at a run: a TMA

@@ -21,7 +21,7 @@ Result<std::unique_ptr<toolchain::Compiler>> find_cuda() {
 }  // namespace
 
 KernelLoader::KernelLoader(std::string cache_dir, Jit jit)
-    : jit_(jit),
+    : jit_(store::bundle_name() == nullptr ? jit : Jit::kForbidden),
       store_(cache_dir.empty() ? store::default_folder() : std::move(cache_dir)),
       host_{find_host, {}},
       nvrtc_{find_cuda, {}} {}
@@ -47,6 +47,13 @@ bool KernelLoader::is_built_in(const gen::KernelSource& source) const {
 }
 
 Status KernelLoader::can_compile(spec::Target target) {
+  if (const char* bundle = store::bundle_name(); bundle != nullptr) {
+    return make_error(
+        Code::kNotBuilt,
+        "bundle {} holds the kernels that its manifest selects and compiles none: add this one to the "
+        "manifest and build it again",
+        bundle);
+  }
   if (jit_ == Jit::kForbidden) {
     return make_error(Code::kNotBuilt, "compiling at run time is switched off (jit)");
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 
 #include "arch/cpu_family.h"
@@ -153,7 +154,18 @@ struct Runtime::Impl {
   dispatch::Options dispatch_options() const {
     return {.tuned = tuned ? &*tuned : nullptr,
             .shipped = &dispatch::TunedTable::shipped(),
-            .strictness = options.strict ? dispatch::Strictness::kStrict : dispatch::Strictness::kLenient};
+            .strictness = options.strict ? dispatch::Strictness::kStrict : dispatch::Strictness::kLenient,
+            .available = available()};
+  }
+  // What a bundle holds; empty, so everything, in the ordinary library.
+  std::function<bool(const spec::KernelSpec&)> available() const {
+    if (store::bundle_name() == nullptr) {
+      return {};
+    }
+    return [this](const spec::KernelSpec& kernel) {
+      const auto source = gen::generate(kernel);
+      return source.ok() && loader->is_built_in(*source);
+    };
   }
   int threads(const PlanOptions& plan) const {
     return plan.threads == 0 ? pool->threads() : std::min(plan.threads, pool->threads());
@@ -274,7 +286,8 @@ Result<spec::Problem> Runtime::Impl::resolve(const spec::Problem& problem, const
       SCALEGEMM_ASSIGN_OR_RETURN(const spec::KernelSpec kernel, spec::parse(o.kernel));
       out.b_packing = kernel.packed;
     } else {
-      SCALEGEMM_ASSIGN_OR_RETURN(out.b_packing, dispatch::choose_packing(problem, describe()));
+      SCALEGEMM_ASSIGN_OR_RETURN(out.b_packing,
+                                 dispatch::choose_packing(problem, describe(), {.available = available()}));
     }
   }
   return out;
@@ -492,6 +505,9 @@ Result<std::vector<KernelInfo>> Runtime::kernels(std::string_view filter) {
       KernelInfo info{.name = source.name, .target = std::string(spec::target_name(target))};
       const auto* built_in = store::find_builtin(store::builtin_kernels(), source.source_id);
       info.built_in = built_in != nullptr;
+      if (!info.built_in && store::bundle_name() != nullptr) {
+        continue;  // nothing else ever runs here
+      }
       if (const auto id = impl_->loader->id(source, kernel.target); id.ok()) {
         info.cached = impl_->loader->store().contains(*id);
         info.id = id->hex();
@@ -609,6 +625,9 @@ std::vector<std::string> Runtime::warnings() const {
 
 std::vector<ToolchainInfo> Runtime::toolchains() {
   std::vector<ToolchainInfo> list;
+  if (store::bundle_name() != nullptr) {
+    return list;
+  }
   const auto add = [&](const char* name, const Result<std::unique_ptr<toolchain::Compiler>>& compiler) {
     ToolchainInfo info{.name = name};
     if (compiler.ok()) {

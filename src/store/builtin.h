@@ -1,5 +1,6 @@
-// The kernels that are linked into the library: built by tools/build_builtin from manifests/builtin.toml, by
-// the same generator and compiler flags as kernels compiled at run time.
+// The kernels that are linked into the library, by the same generator and compiler flags as kernels compiled
+// at run time: those of manifests/builtin.toml (tools/build_builtin), or of a bundle's manifest
+// (tools/bundle).
 #pragma once
 
 #include <span>
@@ -22,8 +23,13 @@ struct BuiltinKernel {
   std::string_view cubin() const { return {code_begin, static_cast<size_t>(code_end - code_begin)}; }
 };
 
-// Every built-in kernel, ordered by source_id. Defined by the generated registry in scalegemm_builtin.
+// Every built-in kernel, ordered by source_id: the rows of the generated registry that is linked in
+// (tools/build_builtin/builder.h).
 std::span<const BuiltinKernel> builtin_kernels();
+
+// The namespace of the bundle that this copy of the library was linked into; null in the ordinary library.
+// A bundle holds the kernels that its manifest selects, and compiles none.
+const char* bundle_name();
 
 // The one made from exactly this source, or null. By content, not by name: a library never runs a built-in
 // kernel whose template has changed since.

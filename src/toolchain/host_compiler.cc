@@ -44,6 +44,8 @@ constexpr std::string_view kWished =
     "-fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math -ffp-contract=off "
     "-fno-asynchronous-unwind-tables -mprefer-vector-width=512 -w";
 
+constexpr std::string_view kSharedFlags = "-shared -Wl,-s -Wl,--build-id=none";
+
 std::vector<std::string> words(std::string_view text) {
   std::vector<std::string> result;
   while (!text.empty()) {
@@ -107,6 +109,9 @@ Result<Flags> HostCompiler::flags(spec::Target target) const {
     return known->second;
   }
   SCALEGEMM_ASSIGN_OR_RETURN(Flags flags, probe(target));
+  if (output_ == CodeKind::kSharedObject) {
+    append(flags.accepted, words(kSharedFlags));  // part of the identity: an object is something else
+  }
   probed_.emplace(target, flags);
   return flags;
 }
@@ -165,7 +170,9 @@ Result<CodeObject> HostCompiler::compile(const CompileJob& job) const {
   const std::string object = "kernel.out";
   std::vector<std::string> arguments = flags.accepted;
   append(arguments, job.extra_flags);
-  append(arguments, words(output_ == CodeKind::kObject ? "-c" : "-shared -Wl,-s -Wl,--build-id=none"));
+  if (output_ == CodeKind::kObject) {
+    arguments.emplace_back("-c");
+  }
   arguments.push_back(fmt::format("-I{}", kIncludeFolder));
   append(arguments, std::array<std::string, 3>{"-o", object, std::string(kUnit)});
   SCALEGEMM_ASSIGN_OR_RETURN(const Finished done, run_in(dir, std::move(arguments)));

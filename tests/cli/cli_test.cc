@@ -9,7 +9,7 @@ namespace {
 TEST_F(CliTest, HelpNamesEveryCommand) {
   const Output output = run("--help");
   EXPECT_EQ(output.exit_code, 0);
-  for (const char* command : {"info", "schemes", "quantize", "pack", "run", "verify", "bench", "kernels",
+  for (const char* command : {"info", "schemes", "quantize", "pack", "run", "verify", "bench", "kernels", "build",
                               "explain", "cache", "doctor", "inspect", "evaluate", "accuracy"}) {
     EXPECT_NE(output.out.find(std::string("\n  ") + command), std::string::npos) << command;
     const Output help = run(std::string(command) + " --help");
@@ -35,7 +35,7 @@ TEST_F(CliTest, GoldenTexts) {
       ++compared;
     }
   }
-  EXPECT_EQ(compared, 14u);
+  EXPECT_EQ(compared, 15u);
 }
 
 TEST_F(CliTest, WrongCommandLines) {

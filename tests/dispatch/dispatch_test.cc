@@ -162,6 +162,36 @@ TEST(Dispatch, PackingDependsOnTheSchemeNotOnM) {
   EXPECT_EQ(*choose_packing(problem_of("mx-weight", 1), wide_cpu()), Packing::kPanelK1x32);
 }
 
+// Of a library that holds only some kernels, also the packed layout is one that they take.
+TEST(Dispatch, OnlyAvailableKernelsAreChosen) {
+  const auto is_fma = [](const spec::KernelSpec& kernel) {
+    return kernel.pipeline == Pipeline::kF32Fma && kernel.target == Target::kX86V3;
+  };
+  const Options some = {.available = is_fma};
+  Problem p = problem_of("mxfp4", 1);
+  ASSERT_EQ(*choose_packing(p, wide_cpu()), Packing::kPanelK4x16);
+  EXPECT_EQ(*choose_packing(p, wide_cpu(), some), Packing::kPanelK1x32);
+  p.b_packing = Packing::kChosen;
+  const Explanation e = explained(p, wide_cpu(), some);
+  EXPECT_EQ(e.problem.b_packing, Packing::kPanelK1x32);
+  ASSERT_EQ(e.candidates.size(), 1u);
+  EXPECT_TRUE(is_fma(e.candidates[0].spec));
+  EXPECT_TRUE(std::any_of(e.declines.begin(), e.declines.end(),
+                          [](const spec::Decline& d) { return d.rule == "built in"; }));
+
+  const Options none = {.available = [](const spec::KernelSpec&) { return false; }};
+  const Explanation nothing = explained(problem_of("mxfp4", 1), wide_cpu(), none);
+  EXPECT_TRUE(nothing.candidates.empty());
+  EXPECT_EQ(nothing.declines.back().rule, "built in");
+  EXPECT_NE(nothing.declines.back().got.find(" more"), std::string::npos) << nothing.declines.back().got;
+  spec::GpuDesc gpu;
+  gpu.name = "NVIDIA H200";
+  const auto on_gpu = explain(problem_of("rowcol", 16), gpu,
+                              {.shipped = &TunedTable::shipped(), .available = none.available});
+  ASSERT_TRUE(on_gpu.ok());
+  EXPECT_TRUE(on_gpu->candidates.empty()) << "a tuned row brings no kernel that cannot be had";
+}
+
 TEST(Dispatch, BatchInvariantChoiceDoesNotDependOnM) {
   std::set<std::string> names;
   for (int64_t m : {1, 2, 4, 5, 16, 128, 1000, 100000}) {

@@ -210,6 +210,18 @@ TEST(HostCompiler, EveryCpuTargetHasFlagsThatThisCompilerTakes) {
   }
 }
 
+// Code of one kind must not be taken for the other: what is hashed into a kernel's id tells them apart.
+TEST(HostCompiler, ObjectsAndSharedObjectsHaveDifferentFlags) {
+  const auto shared = find_host_compiler({.output = CodeKind::kSharedObject});
+  const auto object = find_host_compiler({.output = CodeKind::kObject});
+  ASSERT_TRUE(shared.ok() && object.ok());
+  const auto of_shared = (*shared)->flags(spec::Target::kX86V3);
+  const auto of_object = (*object)->flags(spec::Target::kX86V3);
+  ASSERT_TRUE(of_shared.ok() && of_object.ok());
+  EXPECT_TRUE(contains(of_shared->accepted, "-shared"));
+  EXPECT_FALSE(contains(of_object->accepted, "-shared"));
+}
+
 TEST(HostCompiler, ManyThreadsCompileAtOnce) {
   const auto compiler = find_host_compiler();
   ASSERT_TRUE(compiler.ok());

@@ -1,19 +1,14 @@
 #include "builder.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <mutex>
 #include <set>
 #include <span>
-#include <system_error>
 
 #include "base/files.h"
-#include "base/subprocess.h"
 #include "base/thread_pool.h"
 #include "gen/cuda_units.h"
 #include "store/store.h"
@@ -26,60 +21,46 @@ namespace {
 namespace fs = std::filesystem;
 using toolchain::Compiler;
 
-// Several times the whole set, so that switching between branches does not compile everything again.
-constexpr uint64_t kCacheBytes = uint64_t{128} << 20;
 constexpr uint64_t kLargestFile = uint64_t{1} << 30;
-
-Status write_if_changed(const std::string& path, std::string_view content) {
-  if (const auto before = base::read_file(path, kLargestFile); before.ok() && *before == content) {
-    return ok_status();
-  }
-  return base::atomic_publish(path, std::span(&content, 1));
-}
 
 // What all compiles share.
 struct Session {
-  const BuildOptions& options;
-  const Compiler& host;
-  const Compiler* nvrtc;  // null: not there
+  const CompileOptions& options;
+  const Compiler* host;   // null: no unit needs it
+  const Compiler* nvrtc;  // the same
   store::Store& cache;
-  std::string objects;  // folder
-  size_t total;
-  std::mutex mutex;  // of the progress lines
-  size_t done = 0;   // under mutex
+  std::mutex mutex;
+  size_t done = 0;  // under mutex
+  std::atomic<bool> stopped{false};
 
-  void report(const std::string& name, double seconds) {
+  void report(const BuiltKernel& kernel) {
     const std::lock_guard lock(mutex);
     ++done;
-    if (seconds > 0) {
-      fmt::print("[{}/{}] {} {:.1f} s\n", done, total, name, seconds);
-      std::fflush(stdout);
+    if (options.done && !options.done(kernel, done)) {
+      stopped = true;
     }
   }
 };
 
-std::string object_path(const std::string& folder, const BuiltKernel& kernel) {
-  return fmt::format("{}/{}.{}", folder, kernel.symbol, kernel.cuda ? "cubin" : "o");
-}
-
 Result<BuiltKernel> build_one(const Unit& unit, Session* session) {
   const gen::KernelSource& source = unit.source;
   const bool cuda = spec::is_cuda(unit.target);
-  if (cuda && session->nvrtc == nullptr) {
-    return make_error(Code::kNotBuilt, "kernel {}: needs NVRTC (--nvrtc)", source.name);
-  }
-  const Compiler& compiler = cuda ? *session->nvrtc : session->host;
+  const Compiler& compiler = cuda ? *session->nvrtc : *session->host;
   SCALEGEMM_ASSIGN_OR_RETURN(const toolchain::Flags flags, compiler.flags(unit.target));
-  std::vector<std::string> all_flags = flags.accepted;
   const std::vector<std::string> extra = cuda ? std::vector<std::string>() : session->options.extra_flags;
-  all_flags.insert(all_flags.end(), extra.begin(), extra.end());
 
-  BuiltKernel kernel{
-      .name = source.name, .symbol = source.symbol, .cuda = cuda, .source_id = source.source_id};
-  kernel.id = gen::kernel_id(source.source_id, compiler.identity(), all_flags);
+  BuiltKernel kernel{.name = source.name,
+                     .symbol = source.symbol,
+                     .target = unit.target,
+                     .source_id = source.source_id,
+                     .code = {},
+                     .compiler = compiler.identity(),
+                     .flags = flags.accepted};
+  kernel.flags.insert(kernel.flags.end(), extra.begin(), extra.end());
+  kernel.id = gen::kernel_id(source.source_id, kernel.compiler, kernel.flags);
   const auto begin = std::chrono::steady_clock::now();
   SCALEGEMM_ASSIGN_OR_RETURN(
-      const store::KernelCode code,
+      store::KernelCode code,
       session->cache.get_or_build(kernel.id, kernel.name, [&]() -> Result<std::string> {
         SCALEGEMM_ASSIGN_OR_RETURN(toolchain::CodeObject object,
                                    compiler.compile({.name = source.name,
@@ -91,83 +72,64 @@ Result<BuiltKernel> build_one(const Unit& unit, Session* session) {
         return std::move(object.bytes);
       }));
   kernel.from_cache = code.origin == store::Origin::kDisk;
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  session->report(kernel.name, kernel.from_cache ? 0.0 : seconds.count());
-  SCALEGEMM_RETURN_IF_ERROR(write_if_changed(object_path(session->objects, kernel), *code.bytes));
+  kernel.code = std::move(code.bytes);
+  kernel.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  session->report(kernel);
   return kernel;
-}
-
-Status write_archive(const std::vector<BuiltKernel>& kernels, const BuildOptions& options,
-                     const std::string& objects) {
-  const auto archiver = base::find_program(options.archiver);
-  if (!archiver) {
-    return make_error(Code::kNotBuilt, "archiver {}: not found; install binutils", options.archiver);
-  }
-  // Made under another name first: "ar" adds to an archive that exists, and dependents compare content.
-  const std::string made = "kernels.new.a";
-  ::unlink(fmt::format("{}/{}", options.out, made).c_str());
-  std::vector<std::string> argv = {*archiver, "rcsD", made};  // D: no times, no user ids
-  for (const BuiltKernel& kernel : kernels) {
-    if (!kernel.cuda) {
-      argv.push_back(object_path(fs::path(objects).filename().string(), kernel));
-    }
-  }
-  SCALEGEMM_ASSIGN_OR_RETURN(const base::Finished done,
-                             base::run({.argv = std::move(argv), .working_folder = options.out}));
-  if (!done.succeeded()) {
-    return make_error(Code::kCompileFailed, "{} failed with exit code {}:\n{}", options.archiver,
-                      done.exit_code, done.output);
-  }
-  const std::string made_path = fmt::format("{}/{}", options.out, made);
-  SCALEGEMM_ASSIGN_OR_RETURN(const std::string content, base::read_file(made_path, kLargestFile));
-  ::unlink(made_path.c_str());
-  return write_if_changed(options.out + "/kernels.a", content);
-}
-
-std::string hash_text(const base::Hash128& hash) {
-  return fmt::format("{{0x{:016x}, 0x{:016x}}}", hash.high, hash.low);
 }
 
 }  // namespace
 
-std::string registry_text(std::vector<BuiltKernel> kernels) {
-  std::sort(kernels.begin(), kernels.end(),
-            [](const BuiltKernel& a, const BuiltKernel& b) { return a.source_id < b.source_id; });
-  std::string declarations;
-  std::string rows;
-  for (const BuiltKernel& kernel : kernels) {
-    const auto& symbol = kernel.symbol;
-    declarations +=
-        kernel.cuda ? fmt::format("extern const char {0}_begin[];\nextern const char {0}_end[];\n", symbol)
-                    : fmt::format("const SgCpuKernel* {}(void);\n", symbol);
-    rows += fmt::format("    {{\"{}\",\n     {},\n     {},\n     {}}},\n", kernel.name,
-                        hash_text(kernel.source_id), hash_text(kernel.id),
-                        kernel.cuda ? fmt::format("nullptr, {0}_begin, {0}_end", symbol) : "&" + symbol);
+Status write_if_changed(const std::string& path, std::string_view content) {
+  if (const auto before = base::read_file(path, kLargestFile); before.ok() && *before == content) {
+    return ok_status();
   }
-  return fmt::format(
-      "// Generated from manifests/ by tools/build_builtin.\n"
-      "#include \"store/builtin.h\"\n\n"
-      "extern \"C\" {{\n{}}}\n\n"
-      "namespace scalegemm::store {{\n\n"
-      "std::span<const BuiltinKernel> builtin_kernels() {{\n"
-      "  static constexpr BuiltinKernel kKernels[] = {{\n{}  }};\n"
-      "  return kKernels;\n}}\n\n"
-      "}}  // namespace scalegemm::store\n",
-      declarations, rows);
+  return base::atomic_publish(path, std::span(&content, 1), base::Access::kUmask);
 }
 
-std::string cubins_text(const std::vector<BuiltKernel>& kernels, const std::string& objects) {
-  std::string text = "    .section .rodata\n";
+std::string object_name(const BuiltKernel& kernel) {
+  return fmt::format("{}.{}", kernel.symbol, spec::is_cuda(kernel.target) ? "cubin" : "o");
+}
+
+Status write_objects(const std::vector<BuiltKernel>& kernels, const std::string& folder) {
+  SCALEGEMM_RETURN_IF_ERROR(base::make_dirs(folder));
   for (const BuiltKernel& kernel : kernels) {
-    if (kernel.cuda) {
-      text += fmt::format(
-          "    .globl {0}_begin, {0}_end\n    .hidden {0}_begin, {0}_end\n    .balign 16\n"
-          "{0}_begin:\n    .incbin \"{1}\" # {2}\n{0}_end:\n    .byte 0\n",
-          kernel.symbol, object_path(objects, kernel),
-          kernel.id.hex());  // the id: another cubin is another text
-    }
+    SCALEGEMM_RETURN_IF_ERROR(
+        write_if_changed(fmt::format("{}/{}", folder, object_name(kernel)), *kernel.code));
   }
-  return text + "    .section .note.GNU-stack,\"\",%progbits\n";
+  return ok_status();
+}
+
+std::string registry_text(std::vector<BuiltKernel> kernels, const std::string& folder,
+                          std::string_view bundle) {
+  std::sort(kernels.begin(), kernels.end(),
+            [](const BuiltKernel& a, const BuiltKernel& b) { return a.source_id < b.source_id; });
+  std::string data = "    .section .rodata\n";
+  std::string rows =
+      "    .section .data.rel.ro,\"aw\",@progbits\n    .balign 8\n"
+      "    .globl scalegemm_builtin_begin, scalegemm_builtin_end, scalegemm_builtin_bundle\n"
+      "    .hidden scalegemm_builtin_begin, scalegemm_builtin_end, scalegemm_builtin_bundle\n"
+      "scalegemm_builtin_begin:\n";
+  for (const BuiltKernel& kernel : kernels) {
+    const auto& symbol = kernel.symbol;
+    const bool cuda = spec::is_cuda(kernel.target);
+    data += fmt::format(".L{}_name:\n    .string \"{}\"\n", symbol, kernel.name);
+    if (cuda) {
+      // With the id: another cubin is another text.
+      data += fmt::format(
+          "    .balign 16\n.L{0}_begin:\n    .incbin \"{1}/{2}\" # {3}\n.L{0}_end:\n    .byte 0\n", symbol,
+          folder, object_name(kernel), kernel.id.hex());
+    }
+    rows += fmt::format("    .quad .L{}_name, 0x{:016x}, 0x{:016x}, 0x{:016x}, 0x{:016x}, {}\n", symbol,
+                        kernel.source_id.high, kernel.source_id.low, kernel.id.high, kernel.id.low,
+                        cuda ? fmt::format("0, .L{0}_begin, .L{0}_end", symbol) : symbol + ", 0, 0");
+  }
+  data += bundle.empty() ? "" : fmt::format(".Lbundle:\n    .string \"{}\"\n", bundle);
+  return fmt::format(
+      "# Generated by tools/build_builtin.\n{}{}scalegemm_builtin_end:\nscalegemm_builtin_bundle:\n    .quad "
+      "{}\n"
+      "    .section .note.GNU-stack,\"\",%progbits\n",
+      data, rows, bundle.empty() ? "0" : ".Lbundle");
 }
 
 Result<std::vector<Unit>> units_of(const std::vector<spec::KernelSpec>& specs) {
@@ -192,48 +154,46 @@ Result<std::vector<Unit>> units_of(const std::vector<spec::KernelSpec>& specs) {
   return units;
 }
 
-Result<std::vector<BuiltKernel>> build(const std::vector<Unit>& units, const BuildOptions& options) {
-  SCALEGEMM_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Compiler> compiler,
-      toolchain::find_host_compiler({.output = toolchain::CodeKind::kObject, .program = options.compiler}));
-  std::unique_ptr<Compiler> nvrtc;
-  if (!options.nvrtc.empty()) {
-    SCALEGEMM_ASSIGN_OR_RETURN(nvrtc,
-                               toolchain::find_nvrtc({fs::path(options.nvrtc).parent_path().string()}));
+Result<std::vector<BuiltKernel>> compile(const std::vector<Unit>& units, const CompileOptions& options) {
+  const auto any = [&units](auto&& kind) {
+    return std::any_of(units.begin(), units.end(), [&](const Unit& unit) { return kind(unit.target); });
+  };
+  std::unique_ptr<Compiler> host;
+  if (any(spec::is_cpu)) {
+    SCALEGEMM_ASSIGN_OR_RETURN(host, toolchain::find_host_compiler({.output = toolchain::CodeKind::kObject,
+                                                                    .program = options.compiler}));
   }
-  const std::string objects = options.out + "/objects";
-  SCALEGEMM_RETURN_IF_ERROR(base::make_dirs(objects));
-  store::Store cache(options.cache.empty() ? options.out + "/cache" : options.cache);
-  Session session{.options = options,
-                  .host = *compiler,
-                  .nvrtc = nvrtc.get(),
-                  .cache = cache,
-                  .objects = objects,
-                  .total = units.size(),
-                  .mutex = {}};
+  std::unique_ptr<Compiler> nvrtc;
+  if (any(spec::is_cuda)) {
+    std::vector<std::string> folders;
+    if (!options.nvrtc.empty()) {
+      folders.push_back(fs::path(options.nvrtc).parent_path().string());
+    }
+    SCALEGEMM_ASSIGN_OR_RETURN(nvrtc, toolchain::find_nvrtc(folders));
+  }
+  store::Store cache(options.cache);
+  Session session{.options = options, .host = host.get(), .nvrtc = nvrtc.get(), .cache = cache, .mutex = {}};
 
   std::vector<BuiltKernel> kernels(units.size());
   std::vector<Status> failures(units.size());
-  std::atomic<bool> failed{false};
   base::ThreadPool pool(options.jobs);
   pool.parallel_for(static_cast<int64_t>(units.size()), 1, [&](int64_t begin, int64_t end, int) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end) && !failed; ++i) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end) && !session.stopped; ++i) {
       auto kernel = build_one(units[i], &session);
       if (kernel.ok()) {
         kernels[i] = *std::move(kernel);
       } else {
         failures[i] = kernel.status();
-        failed = true;
+        session.stopped = true;
       }
     }
   });
   for (const Status& failure : failures) {
     SCALEGEMM_RETURN_IF_ERROR(failure);
   }
-  SCALEGEMM_RETURN_IF_ERROR(write_archive(kernels, options, objects));
-  SCALEGEMM_RETURN_IF_ERROR(write_if_changed(options.out + "/cubins.S", cubins_text(kernels, objects)));
-  SCALEGEMM_RETURN_IF_ERROR(write_if_changed(options.out + "/registry.cc", registry_text(kernels)));
-  SCALEGEMM_ASSIGN_OR_RETURN([[maybe_unused]] const uint64_t freed, cache.prune(kCacheBytes));
+  if (session.stopped && session.done < units.size()) {
+    return make_error(Code::kInternal, "stopped after {} of {} kernels", session.done, units.size());
+  }
   return kernels;
 }
 

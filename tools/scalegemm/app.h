@@ -182,6 +182,7 @@ void add_verify(App& app);
 void add_bench(App& app);
 void add_tune(App& app);
 void add_kernels(App& app);
+void add_build(App& app);
 void add_explain(App& app);
 void add_cache(App& app);
 void add_doctor(App& app);

@@ -106,6 +106,7 @@ int main_of(int argc, char** argv) {
   add_bench(app);
   add_tune(app);
   add_kernels(app);
+  add_build(app);
   add_explain(app);
   add_cache(app);
   add_doctor(app);
