@@ -9,8 +9,8 @@ namespace {
 TEST_F(CliTest, HelpNamesEveryCommand) {
   const Output output = run("--help");
   EXPECT_EQ(output.exit_code, 0);
-  for (const char* command : {"info", "schemes", "quantize", "pack", "run", "verify", "bench", "kernels", "build",
-                              "explain", "cache", "doctor", "inspect", "evaluate", "accuracy"}) {
+  for (const char* command : {"info", "schemes", "quantize", "pack", "run", "verify", "bench", "kernels",
+                              "build", "explain", "cache", "doctor", "inspect", "evaluate", "accuracy"}) {
     EXPECT_NE(output.out.find(std::string("\n  ") + command), std::string::npos) << command;
     const Output help = run(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0) << command;
