@@ -4,7 +4,7 @@ from results/h200/accuracy.csv.
 
 usage: readme_table.py [--check]
 
-The text between "<!-- cpu-table -->" and "<!-- /cpu-table -->" is replaced, and so for h200-table and accuracy-table.
+The text between "<!-- cpu-table -->" and "<!-- /cpu-table -->" is replaced, and so for h200-table, minilm-table and accuracy-table.
 --check changes nothing and fails when a document is not what the files say.
 """
 
@@ -119,6 +119,19 @@ def accuracy_table(path):
     return lines
 
 
+def minilm_table(path):
+    about, rows = read(path)
+    cells = {(row["scheme"], row["activations"]): row for row in rows}
+    lines = [f"all-MiniLM-L6-v2 in PyTorch, every `nn.Linear` a `QuantLinear`: cosine to the f32 model's embeddings of "
+             f"{rows[0]['sentences']} sentences, mean (least). {about}.", "",
+             "| scheme | bits/weight | activations as the scheme says | activations in f32 |", "|---|---:|---:|---:|"]
+    for scheme in dict.fromkeys(row["scheme"] for row in rows):
+        pair = [cells[(scheme, activations)] for activations in ("scheme", "keep")]
+        texts = [f"{float(row['mean_cosine']):.4f} ({float(row['least_cosine']):.4f})" for row in pair]
+        lines.append(f"| `{scheme}` | {float(pair[0]['bits_per_weight']):.2f} | " + " | ".join(texts) + " |")
+    return lines
+
+
 def replace(name, text, mark, lines):
     begin, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
     if begin not in text or end not in text:
@@ -136,7 +149,8 @@ def main():
         lines += ["", *bench_table(path)]
     if (results / "evaluate.csv").is_file():
         lines += ["", *evaluate_table(results / "evaluate.csv")]
-    tables = {"README.md": [("cpu-table", lines), ("h200-table", h200_table())],
+    tables = {"README.md": [("cpu-table", lines), ("h200-table", h200_table()),
+                            ("minilm-table", minilm_table(results / "minilm-embeddings.csv"))],
               "docs/numerics.md": [("accuracy-table", accuracy_table(ROOT / "results" / "h200" / "accuracy.csv"))]}
     for name, marks in tables.items():
         text = new = (ROOT / name).read_text()

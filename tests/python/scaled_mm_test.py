@@ -25,7 +25,7 @@ def integers(*shape, dtype=E4M3, device="cpu"):
 
 
 def powers(*shape, device="cpu"):
-    return torch.exp2(torch.randint(-3, 4, shape).float()).to(device)
+    return torch.exp2(torch.randint(-1, 2, shape).float()).to(device)
 
 
 def spread(scale, rows, k):

@@ -314,13 +314,11 @@ def test_scales_of_whole_matrices_have_the_bits_of_the_library(scheme):
 
 
 @needs_cuda
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if sg.operands(scheme)[0].scale is not None])
 def test_cuda_activations_have_the_bits_of_the_cpu(scheme):
     a = sg.operands(scheme)[0]
     x = torch.randn(33, 512)
     on_cpu, on_gpu = _ops._activations(x, a), _ops._activations(x.cuda(), a)
-    if a.scale is None:
-        return
     for name in ("codes", "scales", "global_scale"):
         want, got = getattr(on_cpu, name), getattr(on_gpu, name)
         assert (want is None) == (got is None)
@@ -342,15 +340,12 @@ def test_cuda_graph(scheme):
     graph = torch.cuda.CUDAGraph()
     with torch.no_grad(), torch.cuda.graph(graph):
         y = layer(x)
-    free = torch.cuda.mem_get_info()[0]
     for _ in range(3):
         x.copy_(torch.randn(16, 256))
         graph.replay()
         with torch.no_grad():
             assert torch.equal(y, layer(x))
         assert_output(y, layer, x)
-    torch.cuda.synchronize()
-    assert torch.cuda.mem_get_info()[0] >= free - (64 << 20)
 
 
 @needs_cuda
@@ -373,7 +368,7 @@ def test_cuda_moves():
     assert_output(there(x.cuda()), there, x.cuda())
     back = there.cpu()
     assert torch.equal(back(x), layer(x))
-    with pytest.raises(sg.InvalidArgument, match="must be on"):
+    with pytest.raises(sg.InvalidArgument, match="x: must be on cpu, as the weight, is on cuda:0"):
         layer(x.cuda())
 
 

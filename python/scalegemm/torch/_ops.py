@@ -82,6 +82,8 @@ def _activations(x: Tensor, operand: _core.Operand):
 
 def _linear(x, codes, scales, zeros, global_scale, bias, scheme: str, activations: str) -> Tensor:
     a, b = operand_a(scheme, activations, x.dtype), operands(scheme)[1]
+    if x.device != codes.device:
+        raise InvalidArgument(f"x: must be on {codes.device}, as the weight, is on {x.device}")
     rows = x.reshape(-1, x.shape[-1])
     if rows.stride(1) != 1:
         rows = rows.contiguous()

@@ -5,6 +5,8 @@ docs/numerics.md has the formulas; the codes and scales are those of scalegemm.q
 
 from __future__ import annotations
 
+from typing import Union
+
 import torch
 
 from .. import _core
@@ -24,7 +26,7 @@ def needed(operand: _core.Operand) -> bool:
 
 
 def quantize(x: torch.Tensor, operand: _core.Operand) -> _core.Quantized:
-    """Rows x K of f32, f16 or bf16, with f32 or e4m3 scales; on any device, nothing is waited for."""
+    """Rows x K of f32, f16 or bf16, with f32 or e4m3 scales; on any device; scalars stay arguments of kernels, so a graph can hold it."""
     whole = operand.block == (0, 0)
     if operand.zero is not None or operand.dtype not in _LARGEST or not (whole or operand.block[0] == 1):
         raise Unsupported(f"x: a GPU does not quantise activations to {operand}")
@@ -39,26 +41,28 @@ def quantize(x: torch.Tensor, operand: _core.Operand) -> _core.Quantized:
     largest = _LARGEST[operand.dtype]
     factor = None
     if operand.has_global:
-        finite = torch.where(x.isfinite(), x.abs(), 0).amax().view(1)
-        ideal = (finite.double() / (largest * 448)).float().clamp_min(_LEAST_GLOBAL)
-        factor = torch.where(finite == 0, 1.0, ideal)
+        finite = x.abs().masked_fill(~x.isfinite(), 0).amax().view(1)
+        ideal = (finite.double() / (largest * _LARGEST["e4m3"])).float().clamp_min(_LEAST_GLOBAL)
+        factor = ideal.masked_fill(finite == 0, 1)
     scales = _stored_scale(amax, largest if factor is None else largest * factor.double(), operand)
     used = scales.float() if factor is None else scales.float() * factor
-    steps = padded / used.view(*used.shape, 1)
-    steps = torch.where(used.isnan().view(*used.shape, 1), 0, steps).view(rows, blocks * width)[:, :k]
+    used = used.view(*used.shape, 1)
+    steps = (padded / used).masked_fill(used.isnan(), 0).view(rows, blocks * width)[:, :k]
     return _core.Quantized(_codes(steps, operand.dtype), operand, scales=scales, global_scale=factor)
 
 
-def _stored_scale(amax: torch.Tensor, divisor, operand: _core.Operand) -> torch.Tensor:
+def _stored_scale(amax: torch.Tensor, divisor: Union[float, torch.Tensor], operand: _core.Operand) -> torch.Tensor:
     ideal = amax.double() / divisor
     if operand.scale == "e4m3":
-        # In double up to the last step: f32 in between would round twice. Steps are 2^-9 below 2^-6, else 2^(e - 3).
-        step = torch.exp2(torch.floor(torch.log2(ideal.clamp(2.0**-6, 448.0))) - 3)
+        # Rounded from double, since f32 in between would round twice. With ideal = mantissa * 2^e and the mantissa in
+        # [1/2, 1), codes are 2^(e - 4) apart, and 2^-9 below 2^-6; 2^e is the quotient of both, without an error.
+        clamped = ideal.clamp(2.0**-6, 448.0)
+        step = clamped / torch.frexp(clamped).mantissa * 2.0**-4
         scale = (torch.round(ideal / step) * step).clamp(2.0**-9, 448.0).float()
     else:
         scale = ideal.float().clamp_min(2.0**-149)
-    scale = torch.where(amax == 0, 1.0, scale)
-    return torch.where(amax.isfinite(), scale, torch.nan).to(torch_dtype(operand.scale))
+    scale = scale.masked_fill(amax == 0, 1).masked_fill(~amax.isfinite(), torch.nan)
+    return scale.to(torch_dtype(operand.scale))
 
 
 def _codes(steps: torch.Tensor, dtype: str) -> torch.Tensor:
