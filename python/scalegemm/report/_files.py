@@ -310,8 +310,12 @@ def _text_of(path: str) -> str:
         raise ReportError(f"{path}: needed UTF-8 text; byte {error.start} is none") from None
 
 
-def read_file(path: str) -> File:
-    """The rows of a CSV file of scalegemm; rows whose proof failed are in `left_out`.
+# Of examples/minilm_embeddings.py, whose table is in README.md: nothing here plots it.
+_EMBEDDINGS = {"scheme", "mean_cosine", "least_cosine"}
+
+
+def read_file(path: str) -> Optional[File]:
+    """The rows of a CSV file of scalegemm; rows whose proof failed are in `left_out`. None for a table of embeddings.
 
     Raises:
         ReportError: it cannot be read, or is not such a file.
@@ -325,6 +329,8 @@ def read_file(path: str) -> File:
         path, pathlib.PurePath(path).stem, [line.lstrip("# ") for line in lines[: first - 1] if line.startswith("#")]
     )
     columns = next(csv.reader([numbered[0][1]]))
+    if _EMBEDDINGS <= set(columns):
+        return None
     kind = _kind_of(path, columns)
     for number, line in numbered[1:]:
         where = f"{path}: line {number}"
@@ -349,8 +355,14 @@ def read_file(path: str) -> File:
 
 
 def read_files(paths: list[str]) -> list[File]:
-    """read_file of each, with names that tell them apart."""
-    files = [read_file(path) for path in paths]
+    """read_file of each that there is something to show of, with names that tell them apart.
+
+    Raises:
+        ReportError: as read_file, and where nothing is left.
+    """
+    files = [file for path in paths if (file := read_file(path)) is not None]
+    if not files:
+        raise ReportError(f"{', '.join(paths)}: needed a CSV of scalegemm bench, tune, evaluate or accuracy")
     stems = [file.name for file in files]
     for file in files:
         if stems.count(file.name) > 1:
