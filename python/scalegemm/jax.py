@@ -38,7 +38,7 @@ def matmul(
     """D = clamp(act(alpha * A @ B.T + bias)) through jax.pure_callback, outside and inside jax.jit.
 
     Args:
-        a: ... x M x K, or K alone; a JAX array or NumPy's; traced or not. Its leading dimensions are rows of one product.
+        a: ... x M x K, or K alone; a JAX array or NumPy's, traced or not. Leading dimensions are rows of one product.
         b: N x K: Packed or Quantized, which a jitted function closes over; or an array, which may be traced, that is
             what its type says or is quantised as the scheme says, at every call.
         scheme, alpha, activation, clamp, accuracy, batch_invariant: as in scalegemm.matmul.

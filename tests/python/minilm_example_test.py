@@ -28,7 +28,7 @@ def example(monkeypatch):
 
 @pytest.fixture
 def tokenizer(tmp_path):
-    words = {word for line in (PATH.parent / "sentences.txt").read_text().splitlines() for word in line.lower().split()}
+    words = set((PATH.parent / "sentences.txt").read_text().lower().split())
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted({word.strip(".,'") for word in words}), ".", ",", "##s", "##'"]
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps({"model": {"vocab": {piece: number for number, piece in enumerate(pieces)}}}))

@@ -26,6 +26,11 @@ _library.define(
     tags=_TAGS,
 )
 
+# Overloads: finding one by its arguments costs as much as a small product.
+_LINEAR = torch.ops.scalegemm.linear.default
+_DEQUANTIZE = torch.ops.scalegemm.dequantize.default
+SCALED_MM = torch.ops.scalegemm.scaled_mm.default
+
 # Packed weights of the CPU by their codes' storage: made at the first product, dropped with the storage. The key beside
 # one says what it was made of; a weight that was written to since (torch counts that) is packed anew.
 _packed: dict[int, tuple[weakref.ref, tuple, _core.Packed]] = {}
@@ -154,10 +159,10 @@ def _keep_for_backward(ctx, inputs, output) -> None:
 
 
 def _linear_backward(ctx, grad: Tensor):
-    """d/dx = grad @ W, with W as its codes say and x taken as unquantised; d/dbias sums rows; nothing for the weight."""
+    """d/dx = grad @ W, with W as its codes say and x taken as unquantised; d/dbias sums rows; none for the weight."""
     grad_x = grad_bias = None
     if ctx.needs_input_grad[0]:
-        weight = torch.ops.scalegemm.dequantize(*ctx.saved_tensors, ctx.scheme)
+        weight = _DEQUANTIZE(*ctx.saved_tensors, ctx.scheme)
         grad_x = grad @ weight.to(ctx.dtype)
     if ctx.needs_input_grad[5]:
         grad_bias = grad.reshape(-1, grad.shape[-1]).sum(0, dtype=torch.float32).to(ctx.bias_dtype)
@@ -197,7 +202,7 @@ def linear(
     Raises:
         InvalidArgument, Unsupported.
     """
-    return torch.ops.scalegemm.linear(x, codes, scales, zeros, global_scale, bias, scheme, activations)
+    return _LINEAR(x, codes, scales, zeros, global_scale, bias, scheme, activations)
 
 
 def dequantize(
@@ -209,4 +214,4 @@ def dequantize(
     scheme: str,
 ) -> Tensor:
     """The f32 matrix, N x K, of weights in a scheme, on any device: torch.ops.scalegemm.dequantize."""
-    return torch.ops.scalegemm.dequantize(codes, scales, zeros, global_scale, scheme)
+    return _DEQUANTIZE(codes, scales, zeros, global_scale, scheme)

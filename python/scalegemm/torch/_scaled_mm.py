@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._errors import InvalidArgument, Unsupported
+from ._ops import SCALED_MM
 
 _Scales = Union[Tensor, list[Tensor], tuple[Tensor, ...]]
 
@@ -103,7 +104,7 @@ def scaled_mm(
     else:
         a = _by_recipe("a", mat_a, scale_a, scale_recipe_a, k)
         b = _by_recipe("b", mat_b.t(), scale_b, scale_recipe_b, k)
-    return torch.ops.scalegemm.scaled_mm(
+    return SCALED_MM(
         a.codes,
         b.codes,
         a.scales,

@@ -26,7 +26,10 @@ def needed(operand: _core.Operand) -> bool:
 
 
 def quantize(x: torch.Tensor, operand: _core.Operand) -> _core.Quantized:
-    """Rows x K of f32, f16 or bf16, with f32 or e4m3 scales; on any device; scalars stay arguments of kernels, so a graph can hold it."""
+    """Rows x K of f32, f16 or bf16, with f32 or e4m3 scales, on any device.
+
+    Scalars are arguments of kernels, never tensors to be copied, so that a CUDA graph can hold it.
+    """
     whole = operand.block == (0, 0)
     if operand.zero is not None or operand.dtype not in _LARGEST or not (whole or operand.block[0] == 1):
         raise Unsupported(f"x: a GPU does not quantise activations to {operand}")
