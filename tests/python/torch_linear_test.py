@@ -251,7 +251,9 @@ def test_packed_weights_follow_writes_and_die_with_the_layer():
     x = torch.randn(3, 64)
     y = layer(x)
     assert len(_ops._packed) == kept + 1
-    assert torch.equal(layer(x), y) and len(_ops._packed) == kept + 1
+    packed = _ops._packed[id(layer.codes.untyped_storage())][2]
+    assert torch.equal(layer(x), y) and torch.equal(torch.compile(layer, backend="aot_eager")(x), y)
+    assert len(_ops._packed) == kept + 1 and _ops._packed[id(layer.codes.untyped_storage())][2] is packed
     with torch.no_grad():
         layer.scales.mul_(2)
     assert torch.equal(layer(x), 2 * y)
