@@ -333,7 +333,7 @@ void Problem::build(Operand& x, const OperandCase& o, int64_t rows, const CodeSo
 
 void Problem::build_epilogue() {
   const Case& c = case_;
-  SgCpuGemm& g = gemm_;
+  SgGemm& g = gemm_;
   const auto fill = [&](GuardedBuffer& buffer, std::vector<double>& values, int type, int64_t count) {
     const int bytes = bits_of(type) / 8;
     buffer = GuardedBuffer(static_cast<size_t>(count * bytes));

@@ -109,7 +109,7 @@ class Problem {
   Operand a_, b_;
   GuardedBuffer c_, bias_, d_;
   std::vector<double> c_values_, bias_values_;
-  SgCpuGemm gemm_ = {};
+  SgGemm gemm_ = {};
 };
 
 }  // namespace scalegemm::kernels
