@@ -112,4 +112,8 @@ class Problem {
   SgGemm gemm_ = {};
 };
 
+// Fails the test unless every element of D lies between the roundings of the ends of its bound (so NaN fails)
+// and nothing else was written.
+void check_all(const Problem& p);
+
 }  // namespace scalegemm::kernels
