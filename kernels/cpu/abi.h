@@ -17,19 +17,17 @@
 
 #define SG_CPU_ABI_VERSION 1
 
-typedef SgGemm SgCpuGemm;
-
 typedef struct SgCpuKernel {
   uint32_t abi_version;  // SG_CPU_ABI_VERSION
   const char* name;      // KernelSpec name
   // Shared workspace, for people who own memory; depends on the sizes and types in `g` only.
-  uint64_t (*workspace_bytes)(const SgCpuGemm* g);
+  uint64_t (*workspace_bytes)(const SgGemm* g);
   // Private memory of one thread in `compute` and `prepare`, 64-byte aligned.
-  uint64_t (*scratch_bytes)(const SgCpuGemm* g);
-  int64_t (*prepare_units)(const SgCpuGemm* g);
-  void (*prepare)(const SgCpuGemm* g, int64_t begin, int64_t end, void* scratch);
-  int64_t (*compute_units)(const SgCpuGemm* g);
-  void (*compute)(const SgCpuGemm* g, int64_t begin, int64_t end, void* scratch);
+  uint64_t (*scratch_bytes)(const SgGemm* g);
+  int64_t (*prepare_units)(const SgGemm* g);
+  void (*prepare)(const SgGemm* g, int64_t begin, int64_t end, void* scratch);
+  int64_t (*compute_units)(const SgGemm* g);
+  void (*compute)(const SgGemm* g, int64_t begin, int64_t end, void* scratch);
 } SgCpuKernel;
 
 #endif  // SCALEGEMM_KERNELS_CPU_ABI_H_

@@ -97,28 +97,28 @@ inline void run_pair_tile(int rows, const PairTileJob& job) {
 template <int kBType, int kChunkK = 256>
 class Bf16Gemm {
  public:
-  static uint64_t workspace_bytes(const SgCpuGemm* g) {
+  static uint64_t workspace_bytes(const SgGemm* g) {
     return static_cast<uint64_t>(Workspace(*g).words(*g)) * 4;
   }
 
-  static uint64_t scratch_bytes(const SgCpuGemm* g) {
+  static uint64_t scratch_bytes(const SgGemm* g) {
     const int64_t rows = 2 * row_scratch_bytes(kChunkK);
     const int64_t compute_bytes = is_thin(*g) ? thin_scratch(*g) : block_scratch(*g);
     return static_cast<uint64_t>(sg_round_up(compute_bytes > rows ? compute_bytes : rows, 64));
   }
 
-  static int64_t prepare_units(const SgCpuGemm* g) {
+  static int64_t prepare_units(const SgGemm* g) {
     return g->batch * tiles(*g).count * ceil_div(g->k, kChunkK);
   }
 
-  static void prepare(const SgCpuGemm* g, int64_t begin, int64_t end, void* scratch) {
+  static void prepare(const SgGemm* g, int64_t begin, int64_t end, void* scratch) {
     const DefaultFloatMode mode;
     for (int64_t unit = begin; unit < end; ++unit) {
       prepare_unit(*g, unit, static_cast<float*>(scratch));
     }
   }
 
-  static int64_t compute_units(const SgCpuGemm* g) {
+  static int64_t compute_units(const SgGemm* g) {
     if (is_thin(*g)) {
       return g->batch * ceil_div(panels16(*g), thin_panels(*g));
     }
@@ -126,7 +126,7 @@ class Bf16Gemm {
     return g->batch * u.columns.count * u.rows.count;
   }
 
-  static void compute(const SgCpuGemm* g, int64_t begin, int64_t end, void* scratch) {
+  static void compute(const SgGemm* g, int64_t begin, int64_t end, void* scratch) {
     const DefaultFloatMode mode;
     for (int64_t unit = begin; unit < end; ++unit) {
       uint8_t* const memory = static_cast<uint8_t*>(scratch);
@@ -156,21 +156,21 @@ class Bf16Gemm {
   static constexpr float kSmall = 0x1p-100f, kLift = 0x1p64f;
 
   // Is A split into elements of at least kSmall and the rest?
-  static bool splits(const SgCpuGemm& g) {
+  static bool splits(const SgGemm& g) {
     return g.a.dtype == SG_BF16 && kBType != SG_BF16 && kBType != SG_E5M2;
   }
-  static bool is_thin(const SgCpuGemm& g) {
+  static bool is_thin(const SgGemm& g) {
     return has_pair_table(kBType) && g.m <= kPairDotRows && !g.batch_invariant;
   }
 
-  static EvenCut tiles(const SgCpuGemm& g) {
+  static EvenCut tiles(const SgGemm& g) {
     return EvenCut::of_at_most(g.m, is_thin(g) ? kPairDotRows : kPairTileRows);
   }
-  static BlockUnits units(const SgCpuGemm& g) {
+  static BlockUnits units(const SgGemm& g) {
     return BlockUnits::of(g.batch, ceil_div(g.n, kGroup), tiles(g).count,
                           {kUnitPanels, kBlockRows / kPairTileRows});
   }
-  static int64_t a_block_k(const SgCpuGemm& g) {
+  static int64_t a_block_k(const SgGemm& g) {
     const bool blocks = g.a.scale.data || g.a.zero.data;
     return blocks && g.a.scale.block_k >= 1 ? g.a.scale.block_k : g.k;
   }
@@ -179,43 +179,43 @@ class Bf16Gemm {
   static int64_t pair_count(int64_t depth) { return ceil_div(depth, kStep) * kStepPairs; }
 
   // Rows of A in the workspace.
-  static int64_t a_rows(const SgCpuGemm& g) { return is_thin(g) ? padded_rows(g.m) : g.m; }
+  static int64_t a_rows(const SgGemm& g) { return is_thin(g) ? padded_rows(g.m) : g.m; }
 
   // Sections of the workspace, in words of 4 bytes, from the sizes and types alone: pairs and scales of every
   // batch index; the same once more for small elements; a flag a tile and chunk that holds any.
   struct Workspace {
     int64_t panel, scale, parts, flags;
 
-    explicit Workspace(const SgCpuGemm& g) {
+    explicit Workspace(const SgGemm& g) {
       const int64_t block = g.a.scale.block_k >= 1 ? g.a.scale.block_k : g.k;
       panel = sg_round_up(a_rows(g) * pair_count(g.k), 16);
       scale = sg_round_up(a_rows(g) * ceil_div(g.k, block), 16);
       parts = splits(g) ? 2 : 1;
       flags = splits(g) ? prepare_units(&g) : 0;
     }
-    int64_t words(const SgCpuGemm& g) const { return parts * g.batch * (panel + scale) + flags; }
+    int64_t words(const SgGemm& g) const { return parts * g.batch * (panel + scale) + flags; }
   };
   // Pairs of rows from m on in the chunk [k0, k1); part 1 holds the small elements.
   struct APart {
     int64_t batch, part;
   };
-  static uint32_t* panel_of(const SgCpuGemm& g, APart of, int64_t m, int64_t k0, int64_t k1) {
+  static uint32_t* panel_of(const SgGemm& g, APart of, int64_t m, int64_t k0, int64_t k1) {
     uint32_t* const base =
         static_cast<uint32_t*>(g.workspace) + (of.part * g.batch + of.batch) * Workspace(g).panel;
     return base + a_rows(g) * (k0 / 2) + m * pair_count(k1 - k0);
   }
   // Scales of k block 0: [k block][m].
-  static float* scales_of(const SgCpuGemm& g, APart of) {
+  static float* scales_of(const SgGemm& g, APart of) {
     const Workspace w(g);
     return static_cast<float*>(g.workspace) + w.parts * g.batch * w.panel +
            (of.part * g.batch + of.batch) * w.scale;
   }
-  static int32_t* flags_of(const SgCpuGemm& g) {
+  static int32_t* flags_of(const SgGemm& g) {
     const Workspace w(g);
     return static_cast<int32_t*>(g.workspace) + w.parts * g.batch * (w.panel + w.scale);
   }
   // How many parts of A a tile has in [k0, k1), whole chunks.
-  static int64_t parts_of(const SgCpuGemm& g, int64_t batch, int64_t tile, int64_t k0, int64_t k1) {
+  static int64_t parts_of(const SgGemm& g, int64_t batch, int64_t tile, int64_t k0, int64_t k1) {
     const int64_t unit = (batch * tiles(g).count + tile) * ceil_div(g.k, kChunkK) + k0 / kChunkK;
     bool small = false;
     for (int64_t i = 0; splits(g) && i < ceil_div(k1 - k0, kChunkK); ++i) {
@@ -255,7 +255,7 @@ class Bf16Gemm {
     }
   }
 
-  static void prepare_unit(const SgCpuGemm& g, int64_t unit, float* scratch) {
+  static void prepare_unit(const SgGemm& g, int64_t unit, float* scratch) {
     const EvenCut cut = tiles(g);
     const int64_t chunks = ceil_div(g.k, kChunkK);
     const int64_t chunk = unit % chunks;
@@ -322,7 +322,7 @@ class Bf16Gemm {
   }
 
   template <WeightMode kMode>
-  static void compute_unit(const SgCpuGemm& g, int64_t unit, uint8_t* scratch) {
+  static void compute_unit(const SgGemm& g, int64_t unit, uint8_t* scratch) {
     if constexpr (has_pair_table(kBType)) {
       if (is_thin(g)) {
         return compute_thin<kMode>(g, unit, scratch);
@@ -331,12 +331,12 @@ class Bf16Gemm {
     compute_block<kMode>(g, unit, scratch);
   }
 
-  static int64_t panels16(const SgCpuGemm& g) {
+  static int64_t panels16(const SgGemm& g) {
     return ceil_div(g.n, kPanelColumns);
   }
 
   // Panels of one M <= 16 unit: as many as are read at once, fewer where there would be few units.
-  static int64_t thin_panels(const SgCpuGemm& g) {
+  static int64_t thin_panels(const SgGemm& g) {
     constexpr int64_t kEnough = 8;
     int64_t most = kMaxStreams;
     while (most > 2 && g.batch * ceil_div(panels16(g), most) < kEnough) {
@@ -345,13 +345,13 @@ class Bf16Gemm {
     return most;
   }
 
-  static int64_t thin_scratch(const SgCpuGemm& g) {
+  static int64_t thin_scratch(const SgGemm& g) {
     const int64_t space = PairWeights<kBType>::scratch_bytes(g, least(kThinK, g.k));
     return thin_panels(g) * (sg_round_up(space, 64) + a_rows(g) * kPanelColumns * 4);
   }
 
   template <WeightMode kMode>
-  static void compute_thin(const SgCpuGemm& g, int64_t unit, uint8_t* scratch) {
+  static void compute_thin(const SgGemm& g, int64_t unit, uint8_t* scratch) {
     const int64_t groups = ceil_div(panels16(g), thin_panels(g));
     const int64_t batch = unit / groups;
     const int64_t panel0 = unit % groups * thin_panels(g);
@@ -419,7 +419,7 @@ class Bf16Gemm {
   }
 
   // Pairs of panels of 16 columns become blocks of 32; the second of a last odd number is not looked at.
-  static void write_panels(const SgCpuGemm& g, int64_t batch, int64_t panel0, int count, const float* sums) {
+  static void write_panels(const SgGemm& g, int64_t batch, int64_t panel0, int count, const float* sums) {
     const int rows = static_cast<int>(a_rows(g)), real = static_cast<int>(g.m);
     alignas(64) float block[kPairDotRows * kGroup];
     for (int p = 0; p < count; p += 2) {
@@ -434,7 +434,7 @@ class Bf16Gemm {
     }
   }
 
-  static int64_t block_scratch(const SgCpuGemm& g) {
+  static int64_t block_scratch(const SgGemm& g) {
     const int64_t chunk = least(kChunkK, g.k);
     const BlockUnits u = units(g);
     const int64_t rows = u.rows.size(0) * tiles(g).size(0);
@@ -444,7 +444,7 @@ class Bf16Gemm {
 
   // Units run down the rows of one column block first, while its weights are in cache.
   template <WeightMode kMode>
-  static void compute_block(const SgCpuGemm& g, int64_t unit, uint8_t* scratch) {
+  static void compute_block(const SgGemm& g, int64_t unit, uint8_t* scratch) {
     const BlockUnits u = units(g);
     const EvenCut cut = tiles(g);
     const int64_t row_block = unit % u.rows.count;

@@ -35,8 +35,7 @@ struct PairPanel {
 template <int kType>
 class PairWeights {
  public:
-  PairWeights(const SgCpuGemm& g, int64_t batch)
-      : g_(g), batch_(batch), panels_(ceil_div(g.n, kPanelColumns)) {
+  PairWeights(const SgGemm& g, int64_t batch) : g_(g), batch_(batch), panels_(ceil_div(g.n, kPanelColumns)) {
     const SgScale& grid = g.b.scale.data ? g.b.scale : g.b.zero;
     block_k_ = grid.data && grid.block_k >= 1 ? grid.block_k : g.k;
     k_blocks_ = ceil_div(g.k, block_k_);
@@ -44,11 +43,11 @@ class PairWeights {
     global_ = g.b.global_scale ? *g.b.global_scale : 1.0f;
   }
 
-  const SgCpuGemm& problem() const { return g_; }
+  const SgGemm& problem() const { return g_; }
   int64_t block_k() const { return block_k_; }
 
   // Bytes of scratch of one panel for chunks of `chunk` k.
-  static int64_t scratch_bytes(const SgCpuGemm& g, int64_t chunk) {
+  static int64_t scratch_bytes(const SgGemm& g, int64_t chunk) {
     return g.b.packed ? 0 : code_bytes(chunk) + row_count(g, chunk) * kPanelColumns * 5;
   }
 
@@ -154,7 +153,7 @@ class PairWeights {
   static int64_t code_bytes(int64_t chunk) {
     return sg_round_up(ceil_div(chunk, kPerByte), 32) * kPanelColumns;
   }
-  static int64_t row_count(const SgCpuGemm& g, int64_t chunk) {
+  static int64_t row_count(const SgGemm& g, int64_t chunk) {
     const int64_t block = g.b.scale.block_k >= 1 ? g.b.scale.block_k : g.k;
     return sg_round_up(chunk / block + 2, 4);
   }
@@ -169,7 +168,7 @@ class PairWeights {
                : nullptr;
   }
 
-  const SgCpuGemm& g_;
+  const SgGemm& g_;
   int64_t batch_, panels_, block_k_, k_blocks_;
   bool one_block_;
   float global_;
@@ -179,11 +178,11 @@ class PairWeights {
 template <int kType>
 class PairBlocks {
  public:
-  PairBlocks(const SgCpuGemm& g, int64_t batch) : weights_(g, batch), packed_(g.b.packed != 0) {}
+  PairBlocks(const SgGemm& g, int64_t batch) : weights_(g, batch), packed_(g.b.packed != 0) {}
 
   int64_t block_k() const { return weights_.block_k(); }
 
-  static int64_t scratch_bytes(const SgCpuGemm& g, int64_t chunk) {
+  static int64_t scratch_bytes(const SgGemm& g, int64_t chunk) {
     return scale_bytes(g, chunk) + sg_round_up(PairWeights<kType>::scratch_bytes(g, chunk), 64);
   }
 
@@ -220,7 +219,7 @@ class PairBlocks {
   }
 
  private:
-  static int64_t scale_bytes(const SgCpuGemm& g, int64_t chunk) {
+  static int64_t scale_bytes(const SgGemm& g, int64_t chunk) {
     const int64_t block = g.b.scale.block_k >= 1 ? g.b.scale.block_k : g.k;
     return (chunk / block + 2) * kGroup * 4;
   }
@@ -248,10 +247,10 @@ class PairBlocks {
 template <>
 class PairBlocks<SG_BF16> {
  public:
-  PairBlocks(const SgCpuGemm& g, int64_t batch) : weights_(g, batch), g_(g) {}
+  PairBlocks(const SgGemm& g, int64_t batch) : weights_(g, batch), g_(g) {}
 
   int64_t block_k() const { return weights_.block_k(); }
-  static int64_t scratch_bytes(const SgCpuGemm& g, int64_t chunk) {
+  static int64_t scratch_bytes(const SgGemm& g, int64_t chunk) {
     return Weights<SG_BF16>::scratch_bytes(g, chunk);
   }
 
@@ -278,7 +277,7 @@ class PairBlocks<SG_BF16> {
 
  private:
   Weights<SG_BF16> weights_;
-  const SgCpuGemm& g_;
+  const SgGemm& g_;
 };
 
 }  // namespace SG_CPU_ISA

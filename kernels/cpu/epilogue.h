@@ -102,7 +102,7 @@ inline void store_row(const F* x, void* d, int64_t stride, int columns, int type
 
 // Writes a block of D from sums[i*stride + j]; kGroup floats of every row must be readable (what lies past
 // `columns` is ignored).
-inline void write_block(const SgCpuGemm& g, const OutputBlock& at, const float* sums, int64_t stride) {
+inline void write_block(const SgGemm& g, const OutputBlock& at, const float* sums, int64_t stride) {
   alignas(64) float bias[kGroup], c[kGroup];
   if (g.bias) {
     load_row(g.bias, at.n, 1, at.columns, g.bias_dtype, bias);

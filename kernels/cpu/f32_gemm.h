@@ -37,27 +37,27 @@ struct F32Blocking {
 template <int kBType, class Blocking = F32Blocking<>>
 class F32Gemm {
  public:
-  static uint64_t workspace_bytes(const SgCpuGemm* g) {
+  static uint64_t workspace_bytes(const SgGemm* g) {
     return static_cast<uint64_t>(sg_round_up(g->batch * g->m * g->k * 4, 64));
   }
 
-  static uint64_t scratch_bytes(const SgCpuGemm* g) {
+  static uint64_t scratch_bytes(const SgGemm* g) {
     const int64_t compute_bytes = is_thin(*g) ? thin_scratch(*g) : block_scratch(*g);
     const int64_t prepare_bytes = tiles(*g).size(0) * row_scratch_bytes(Blocking::kChunk);
     const int64_t most = compute_bytes > prepare_bytes ? compute_bytes : prepare_bytes;
     return static_cast<uint64_t>(sg_round_up(most, 64));
   }
 
-  static int64_t prepare_units(const SgCpuGemm* g) {
+  static int64_t prepare_units(const SgGemm* g) {
     return g->batch * tiles(*g).count * ceil_div(g->k, Blocking::kChunk);
   }
 
-  static void prepare(const SgCpuGemm* g, int64_t begin, int64_t end, void* scratch) {
+  static void prepare(const SgGemm* g, int64_t begin, int64_t end, void* scratch) {
     const DefaultFloatMode mode;
     prepare_range(*g, begin, end, static_cast<float*>(scratch));
   }
 
-  static int64_t compute_units(const SgCpuGemm* g) {
+  static int64_t compute_units(const SgGemm* g) {
     if (is_thin(*g)) {
       return g->batch * ceil_div(panels(*g), thin_panels(*g));
     }
@@ -65,7 +65,7 @@ class F32Gemm {
     return g->batch * u.columns.count * u.rows.count;
   }
 
-  static void compute(const SgCpuGemm* g, int64_t begin, int64_t end, void* scratch) {
+  static void compute(const SgGemm* g, int64_t begin, int64_t end, void* scratch) {
     const DefaultFloatMode mode;
     uint8_t* memory = static_cast<uint8_t*>(scratch);
     switch (Weights<kBType>::mode(*g)) {
@@ -81,22 +81,22 @@ class F32Gemm {
  private:
   static constexpr int64_t kThinChunk = 512;
 
-  static bool is_thin(const SgCpuGemm& g) { return g.m <= kDotRows && !g.batch_invariant; }
-  static int64_t panels(const SgCpuGemm& g) { return ceil_div(g.n, kGroup); }
-  static EvenCut tiles(const SgCpuGemm& g) {
+  static bool is_thin(const SgGemm& g) { return g.m <= kDotRows && !g.batch_invariant; }
+  static int64_t panels(const SgGemm& g) { return ceil_div(g.n, kGroup); }
+  static EvenCut tiles(const SgGemm& g) {
     return EvenCut::of_at_most(g.m, is_thin(g) ? kDotRows : kTileRows);
   }
   // The panel of A for rows from m on and the chunk [k0, k1).
-  static float* panel_of(const SgCpuGemm& g, int64_t batch, int64_t m, int64_t k0, int64_t k1) {
+  static float* panel_of(const SgGemm& g, int64_t batch, int64_t m, int64_t k0, int64_t k1) {
     return static_cast<float*>(g.workspace) + batch * g.m * g.k + g.m * k0 + m * (k1 - k0);
   }
 
-  static BlockUnits units(const SgCpuGemm& g) {
+  static BlockUnits units(const SgGemm& g) {
     return BlockUnits::of(g.batch, panels(g), tiles(g).count,
                           {Blocking::kUnitPanels, Blocking::kBlockRows / kTileRows});
   }
 
-  static void prepare_range(const SgCpuGemm& g, int64_t begin, int64_t end, float* scratch) {
+  static void prepare_range(const SgGemm& g, int64_t begin, int64_t end, float* scratch) {
     const EvenCut cut = tiles(g);
     const int64_t chunks = ceil_div(g.k, Blocking::kChunk);
     for (int64_t unit = begin; unit < end; ++unit) {
@@ -110,7 +110,7 @@ class F32Gemm {
   }
 
   template <WeightMode kMode>
-  static void compute_range(const SgCpuGemm& g, int64_t begin, int64_t end, uint8_t* scratch) {
+  static void compute_range(const SgGemm& g, int64_t begin, int64_t end, uint8_t* scratch) {
     for (int64_t unit = begin; unit < end; ++unit) {
       if (is_thin(g)) {
         compute_thin<kMode>(g, unit, scratch);
@@ -120,7 +120,7 @@ class F32Gemm {
     }
   }
 
-  static int64_t block_scratch(const SgCpuGemm& g) {
+  static int64_t block_scratch(const SgGemm& g) {
     const int64_t chunk = least(Blocking::kChunk, g.k);
     const BlockUnits u = units(g);
     const int64_t rows = u.rows.size(0) * tiles(g).size(0);
@@ -130,7 +130,7 @@ class F32Gemm {
 
   // Units run down the rows of one column block first, while its weights are in cache.
   template <WeightMode kMode>
-  static void compute_block(const SgCpuGemm& g, int64_t unit, uint8_t* scratch) {
+  static void compute_block(const SgGemm& g, int64_t unit, uint8_t* scratch) {
     const BlockUnits u = units(g);
     const EvenCut cut = tiles(g);
     const int64_t row_block = unit % u.rows.count;
@@ -165,25 +165,24 @@ class F32Gemm {
     }
   }
 
-  static void finish(const SgCpuGemm& g, int64_t batch, int64_t m, int rows, int64_t panel,
-                     const float* sums) {
+  static void finish(const SgGemm& g, int64_t batch, int64_t m, int rows, int64_t panel, const float* sums) {
     const int64_t n = panel * kGroup;
     write_block(g, {batch, m, n, rows, static_cast<int>(least(g.n - n, kGroup))}, sums, kGroup);
   }
 
   // Panels of one M <= 4 unit.
-  static int64_t thin_panels(const SgCpuGemm& g) {
+  static int64_t thin_panels(const SgGemm& g) {
     const int64_t most = dot_slices(g.m) / kSlicesPerPanel;
     return most > 1 ? most : 1;
   }
 
-  static int64_t thin_scratch(const SgCpuGemm& g) {
+  static int64_t thin_scratch(const SgGemm& g) {
     const int64_t chunk = least(kThinChunk, g.k);
     return thin_panels(g) * (Weights<kBType>::scratch_bytes(g, chunk) + g.m * kGroup * 4);
   }
 
   template <WeightMode kMode>
-  static void compute_thin(const SgCpuGemm& g, int64_t unit, uint8_t* scratch) {
+  static void compute_thin(const SgGemm& g, int64_t unit, uint8_t* scratch) {
     const int64_t groups = ceil_div(panels(g), thin_panels(g));
     const int64_t batch = unit / groups;
     const int64_t panel0 = unit % groups * thin_panels(g);

@@ -56,7 +56,7 @@ struct BlockUnits {
 // Rows of A as f32.
 class RowDecoder {
  public:
-  RowDecoder(const SgCpuGemm& g, int64_t batch) : a_(g.a), k_(g.k), batch_(batch), type_(g.a.dtype) {
+  RowDecoder(const SgGemm& g, int64_t batch) : a_(g.a), k_(g.k), batch_(batch), type_(g.a.dtype) {
     decode_ = find_decode_run(type_);
     per_element_ = is_4bit(type_) ? 2 : 1;
     size_ = storage_bytes(type_);

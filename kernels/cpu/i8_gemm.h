@@ -95,7 +95,7 @@ inline I8Kernel i8_kernel(int64_t rows, I8Mode mode, int scale_type) {
 }
 
 // int32 sums straight to D.
-inline void i8_write_integers(const SgCpuGemm& g, const OutputBlock& at, const float* sums, int64_t stride) {
+inline void i8_write_integers(const SgGemm& g, const OutputBlock& at, const float* sums, int64_t stride) {
   uint8_t* d = static_cast<uint8_t*>(g.d) +
                (at.batch * g.d_stride_batch + at.m * g.d_stride_m + at.n * g.d_stride_n) * 4;
   for (int64_t i = 0; i < at.rows; ++i) {
@@ -118,19 +118,19 @@ struct I8Group {
 
 template <int kB>
 struct I8Gemm {
-  static uint64_t workspace_bytes(const SgCpuGemm* g) {
+  static uint64_t workspace_bytes(const SgGemm* g) {
     return static_cast<uint64_t>(i8_prepared_bytes(i8_plan<kB>(*g)) * g->batch);
   }
 
-  static uint64_t scratch_bytes(const SgCpuGemm* g) {
+  static uint64_t scratch_bytes(const SgGemm* g) {
     const I8Plan plan = i8_plan<kB>(*g);
     const I8Scratch s = i8_scratch<kB>(*g, plan);
     return static_cast<uint64_t>(plan.unit_panels * (s.panel_bytes + s.scale_bytes + s.zero_bytes));
   }
 
-  static int64_t prepare_units(const SgCpuGemm* g) { return i8_plan<kB>(*g).tiles * g->batch; }
+  static int64_t prepare_units(const SgGemm* g) { return i8_plan<kB>(*g).tiles * g->batch; }
 
-  static void prepare(const SgCpuGemm* g, int64_t begin, int64_t end, void*) {
+  static void prepare(const SgGemm* g, int64_t begin, int64_t end, void*) {
     const DefaultFloatMode mode;
     const I8Plan plan = i8_plan<kB>(*g);
     for (int64_t u = begin; u < end; ++u) {
@@ -138,13 +138,13 @@ struct I8Gemm {
     }
   }
 
-  static int64_t compute_units(const SgCpuGemm* g) {
+  static int64_t compute_units(const SgGemm* g) {
     const I8Plan plan = i8_plan<kB>(*g);
     return g->batch * plan.groups * plan.chunks;
   }
 
   // Units count chunks of rows fastest, so that neighbours share a group of panels.
-  static void compute(const SgCpuGemm* g, int64_t begin, int64_t end, void* scratch) {
+  static void compute(const SgGemm* g, int64_t begin, int64_t end, void* scratch) {
     const DefaultFloatMode mode;
     const I8Plan plan = i8_plan<kB>(*g);
     I8Group group;
@@ -164,8 +164,7 @@ struct I8Gemm {
   }
 
  private:
-  static void make_group(const SgCpuGemm& g, const I8Plan& plan, int64_t index, uint8_t* scratch,
-                         I8Group& out) {
+  static void make_group(const SgGemm& g, const I8Plan& plan, int64_t index, uint8_t* scratch, I8Group& out) {
     const I8Scratch size = i8_scratch<kB>(g, plan);
     out.batch = index / plan.groups;
     out.panel = index % plan.groups * plan.unit_panels;
@@ -188,7 +187,7 @@ struct I8Gemm {
     }
   }
 
-  static void compute_tile(const SgCpuGemm& g, const I8Plan& plan, const I8Group& group, int64_t tile) {
+  static void compute_tile(const SgGemm& g, const I8Plan& plan, const I8Group& group, int64_t tile) {
     constexpr int64_t kStride = kMaxUnitPanels * kPanelColumns;
     alignas(64) float sums[kMaxRows * kStride];
     const int64_t row = plan.tile_row(tile);

@@ -53,7 +53,7 @@ SG_INLINE void i8_transpose(const uint8_t* src, int64_t ld, uint8_t* out) {
 
 // Bytes [first, units) along K of one panel; out takes 32 of them at a time.
 template <int kB>
-inline void i8_make_panel(const SgCpuGemm& g, int64_t batch, int64_t panel, int64_t first, int64_t units,
+inline void i8_make_panel(const SgGemm& g, int64_t batch, int64_t panel, int64_t first, int64_t units,
                           uint8_t* out) {
   const int64_t row = panel * kPanelColumns;
   const int64_t rows = g.n - row < kPanelColumns ? g.n - row : kPanelColumns;
@@ -81,10 +81,10 @@ struct I8ScaleIndex {
   bool contiguous;  // first[c] = first[0] + c
 };
 
-inline I8ScaleIndex i8_scale_index(const SgCpuGemm& g, const SgScale& scale, int64_t batch, int64_t panel) {
+inline I8ScaleIndex i8_scale_index(const SgGemm& g, const SgScale& scale, int64_t batch, int64_t panel) {
   I8ScaleIndex index;
   const int64_t row = panel * kPanelColumns;
-  const int64_t blocks = scale.data ? i8_ceil_div(g.k, scale.block_k) : 1;
+  const int64_t blocks = scale.data ? ceil_div(g.k, scale.block_k) : 1;
   index.step = g.b.packed ? kPanelColumns : scale.stride_k;
   index.columns = g.n - row < kPanelColumns ? g.n - row : kPanelColumns;
   for (int64_t c = 0; c < index.columns; ++c) {
@@ -120,7 +120,7 @@ inline void i8_panel_scales(const SgScale& scale, const I8ScaleIndex& index, int
 // Expands a panel's scales to f32 [segment][16] in scratch where the kernel does not read them in place, and
 // sets the factors that are constant along K.
 template <int kB>
-inline void i8_set_scales(const SgCpuGemm& g, const I8Plan& plan, int64_t batch, int64_t panel,
+inline void i8_set_scales(const SgGemm& g, const I8Plan& plan, int64_t batch, int64_t panel,
                           uint8_t* scratch_scales, float* factors, I8Panel& out) {
   const SgScale& scale = g.b.scale;
   const bool blocked = i8_varying_block(g.b, g.k) != 0;
@@ -155,7 +155,7 @@ inline void i8_set_scales(const SgCpuGemm& g, const I8Plan& plan, int64_t batch,
 }
 
 // The same for zero points, as int8.
-inline void i8_set_zeros(const SgCpuGemm& g, const I8Plan& plan, int64_t batch, int64_t panel,
+inline void i8_set_zeros(const SgGemm& g, const I8Plan& plan, int64_t batch, int64_t panel,
                          uint8_t* scratch_zeros, I8Panel& out) {
   const SgScale& zero = g.b.zero;
   out.zeros = nullptr;

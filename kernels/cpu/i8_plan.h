@@ -1,5 +1,5 @@
 // Geometry of the int8-dot kernels: how K is cut into segments, M into row tiles and D into units. Everything
-// follows from the sizes and types of a SgCpuGemm, so every phase computes it again.
+// follows from the sizes and types of a SgGemm, so every phase computes it again.
 //
 // Segment: a run of K inside which both scales are constant: the greatest common divisor of the two block_k
 // (a block of all of K does not count). One int32 sum a segment; it is exact while
@@ -47,12 +47,12 @@ inline int64_t i8_varying_block(const SgOperand& x, int64_t k) {
 
 // The longest K whose integer sum always fits int32, and what a longer K is cut to.
 constexpr int64_t kI8CutK = 65536;
-inline int64_t i8_longest_sum(const SgCpuGemm& g) {
+inline int64_t i8_longest_sum(const SgGemm& g) {
   return g.b.zero.data ? kI8CutK : 131071;
 }
 
 // k of one segment.
-inline int64_t i8_segment_k(const SgCpuGemm& g, int64_t step) {
+inline int64_t i8_segment_k(const SgGemm& g, int64_t step) {
   const int64_t block = i8_common_block(i8_varying_block(g.a, g.k), i8_varying_block(g.b, g.k));
   if (block != 0) {
     return block;
@@ -74,18 +74,14 @@ struct I8Plan {
   int64_t tile_rows(int64_t tile) const { return short_rows + (tile < tall ? 2 : 0); }
 };
 
-inline int64_t i8_ceil_div(int64_t x, int64_t by) {
-  return (x + by - 1) / by;
-}
-
 template <int kB>
-inline I8Plan i8_plan(const SgCpuGemm& g) {
+inline I8Plan i8_plan(const SgGemm& g) {
   I8Plan p;
   const int64_t step = i8_step_k(kB);
   p.segment_k = i8_segment_k(g, step);
-  p.segments = i8_ceil_div(g.k, p.segment_k);
+  p.segments = ceil_div(g.k, p.segment_k);
   p.segment_steps = p.segment_k / step;
-  p.last_steps = i8_ceil_div(g.k - (p.segments - 1) * p.segment_k, step);
+  p.last_steps = ceil_div(g.k - (p.segments - 1) * p.segment_k, step);
   p.steps = (p.segments - 1) * p.segment_steps + p.last_steps;
   p.mode = i8_varying_block(g.a, g.k) != 0 && g.a.scale.data ? I8Mode::kBoth
            : p.segments > 1                                  ? I8Mode::kColumn
@@ -98,18 +94,18 @@ inline I8Plan i8_plan(const SgCpuGemm& g) {
     p.tall = 0;
     p.short_rows = g.m == 3 ? 4 : g.m;
   } else {
-    const int64_t pairs = i8_ceil_div(g.m, 2);
-    p.tiles = i8_ceil_div(pairs, kMaxRows / 2);
+    const int64_t pairs = ceil_div(g.m, 2);
+    p.tiles = ceil_div(pairs, kMaxRows / 2);
     p.tall = pairs % p.tiles;
     p.short_rows = pairs / p.tiles * 2;
   }
   p.rows = p.tiles * p.short_rows + 2 * p.tall;
 
-  p.panels = i8_ceil_div(g.n, kPanelColumns);
+  p.panels = ceil_div(g.n, kPanelColumns);
   p.unit_panels = p.panels >= 32 ? kMaxUnitPanels : 2;
-  p.groups = i8_ceil_div(p.panels, p.unit_panels);
-  p.chunks = i8_ceil_div(p.tiles, kChunkTiles);
-  p.chunk_tiles = i8_ceil_div(p.tiles, p.chunks);
+  p.groups = ceil_div(p.panels, p.unit_panels);
+  p.chunks = ceil_div(p.tiles, kChunkTiles);
+  p.chunk_tiles = ceil_div(p.tiles, p.chunks);
   return p;
 }
 
@@ -126,7 +122,7 @@ inline int64_t i8_prepared_bytes(const I8Plan& p) {
   return sg_round_up(p.rows * p.row_bytes, 64) + sg_round_up(p.rows * (p.segments + scales + 1) * 4, 64);
 }
 
-inline I8Prepared i8_prepared(const SgCpuGemm& g, const I8Plan& p, int64_t batch) {
+inline I8Prepared i8_prepared(const SgGemm& g, const I8Plan& p, int64_t batch) {
   uint8_t* base = static_cast<uint8_t*>(g.workspace) + batch * i8_prepared_bytes(p);
   I8Prepared out;
   out.codes = base;
@@ -138,7 +134,7 @@ inline I8Prepared i8_prepared(const SgCpuGemm& g, const I8Plan& p, int64_t batch
 
 // Are the weights' scales and zero points used where they lie? (Few rows read them once; many rows want them
 // as f32, once a unit.)
-inline bool i8_direct_scales(const SgCpuGemm& g, const I8Plan& p) {
+inline bool i8_direct_scales(const SgGemm& g, const I8Plan& p) {
   return g.b.packed && g.b.scale.data && g.m <= kSmallRows && i8_varying_block(g.b, g.k) == p.segment_k;
 }
 
@@ -148,7 +144,7 @@ struct I8Scratch {
 };
 
 template <int kB>
-inline I8Scratch i8_scratch(const SgCpuGemm& g, const I8Plan& p) {
+inline I8Scratch i8_scratch(const SgGemm& g, const I8Plan& p) {
   const bool direct = i8_direct_scales(g, p);
   I8Scratch s;
   // Raw panels are made 32 bytes of K at a time.

@@ -82,7 +82,7 @@ struct I8Chunk {
 };
 
 // Takes the zero points off k in [k0, k0 + count) of row r (4-bit codes and zero points: the result fits).
-inline void i8_subtract_zeros(const SgCpuGemm& g, int64_t batch, int64_t r, int64_t k0, int64_t count,
+inline void i8_subtract_zeros(const SgGemm& g, int64_t batch, int64_t r, int64_t k0, int64_t count,
                               uint8_t* codes) {
   const SgScale& zero = g.a.zero;
   const int64_t base = batch * zero.stride_batch + r / zero.block_r * zero.stride_r;
@@ -126,7 +126,7 @@ inline void i8_interleave(const I8Chunk& chunk, int64_t rows, int64_t fours, uin
 }
 
 template <int kB>
-inline void i8_prepare_codes(const SgCpuGemm& g, const I8Plan& plan, int64_t batch, int64_t tile,
+inline void i8_prepare_codes(const SgGemm& g, const I8Plan& plan, int64_t batch, int64_t tile,
                              const I8Prepared& out) {
   const int64_t row0 = plan.tile_row(tile);
   const int64_t rows = plan.tile_rows(tile);
@@ -158,7 +158,7 @@ inline void i8_prepare_codes(const SgCpuGemm& g, const I8Plan& plan, int64_t bat
 
 // Sums become corrections: see I8Prepared.
 template <int kB>
-inline void i8_finish_sums(const SgCpuGemm& g, int64_t count, int32_t* sums) {
+inline void i8_finish_sums(const SgGemm& g, int64_t count, int32_t* sums) {
   const uint32_t by = g.b.zero.data ? 1u : static_cast<uint32_t>(i8_bias(kB));
   for (int64_t i = 0; i < count; ++i) {
     sums[i] = static_cast<int32_t>(0u - by * static_cast<uint32_t>(sums[i]));
@@ -166,7 +166,7 @@ inline void i8_finish_sums(const SgCpuGemm& g, int64_t count, int32_t* sums) {
 }
 
 template <int kB>
-inline void i8_prepare_scales(const SgCpuGemm& g, const I8Plan& plan, int64_t batch, int64_t tile,
+inline void i8_prepare_scales(const SgGemm& g, const I8Plan& plan, int64_t batch, int64_t tile,
                               const I8Prepared& out) {
   const SgScale& scale = g.a.scale;
   const int64_t row0 = plan.tile_row(tile);
@@ -210,7 +210,7 @@ inline I8Prepared i8_tile_of(const I8Prepared& all, const I8Plan& plan, int64_t 
 }
 
 template <int kB>
-inline void i8_prepare_tile(const SgCpuGemm& g, const I8Plan& plan, int64_t batch, int64_t tile) {
+inline void i8_prepare_tile(const SgGemm& g, const I8Plan& plan, int64_t batch, int64_t tile) {
   const I8Prepared out = i8_tile_of(i8_prepared(g, plan, batch), plan, tile);
   const int64_t sums = plan.segments * plan.tile_rows(tile);
   __builtin_memset(out.sums, 0, static_cast<size_t>(sums) * 4);

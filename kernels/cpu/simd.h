@@ -29,6 +29,10 @@
 namespace scalegemm_kernel {
 inline namespace SG_CPU_ISA {
 
+SG_INLINE int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
 #if SG_CPU_AVX512
 
 using F = __m512;

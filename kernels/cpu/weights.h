@@ -21,9 +21,6 @@ inline namespace SG_CPU_ISA {
 SG_INLINE int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
-SG_INLINE int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 template <int kSize>
 SG_INLINE __m128i unpack_low(__m128i a, __m128i b) {
@@ -176,7 +173,7 @@ struct PanelScratch {
 template <int kType>
 class Weights {
  public:
-  Weights(const SgCpuGemm& g, int64_t batch) : b_(g.b), n_(g.n), k_(g.k), batch_(batch) {
+  Weights(const SgGemm& g, int64_t batch) : b_(g.b), n_(g.n), k_(g.k), batch_(batch) {
     const int64_t given = b_.scale.block_k;
     block_k_ = given >= 1 && has_blocks(g) ? given : g.k;
     block_r_ = b_.scale.block_r >= 1 ? b_.scale.block_r : g.n;
@@ -185,7 +182,7 @@ class Weights {
     mode_ = mode(g);
   }
 
-  static WeightMode mode(const SgCpuGemm& g) {
+  static WeightMode mode(const SgGemm& g) {
     if (g.b.zero.data) {
       return kZeroed;
     }
@@ -196,10 +193,10 @@ class Weights {
 
   // Bytes of scratch for a chunk of `chunk` k: codes (raw weights only), scales, zeros, each a multiple
   // of 64.
-  static int64_t scratch_bytes(const SgCpuGemm& g, int64_t chunk) {
+  static int64_t scratch_bytes(const SgGemm& g, int64_t chunk) {
     return code_bytes(g, chunk) + 3 * row_bytes(g, chunk);
   }
-  static PanelScratch carve(const SgCpuGemm& g, int64_t chunk, uint8_t* memory) {
+  static PanelScratch carve(const SgGemm& g, int64_t chunk, uint8_t* memory) {
     uint8_t* const rows = memory + code_bytes(g, chunk);
     const int64_t size = row_bytes(g, chunk);
     return {memory, reinterpret_cast<float*>(rows), reinterpret_cast<float*>(rows + size), rows + 2 * size};
@@ -253,13 +250,13 @@ class Weights {
     return codes_of_batch() + panel * sg_panel_bytes(SG_PANEL_K1X32, kBits, k_) + k0 * kGroup * kBits / 8;
   }
 
-  static bool has_blocks(const SgCpuGemm& g) { return g.b.scale.data || g.b.zero.data; }
+  static bool has_blocks(const SgGemm& g) { return g.b.scale.data || g.b.zero.data; }
 
-  static int64_t code_bytes(const SgCpuGemm& g, int64_t chunk) {
+  static int64_t code_bytes(const SgGemm& g, int64_t chunk) {
     return g.b.packed ? 0 : sg_round_up(chunk, 16) * group_bytes(kType);
   }
   // From the sizes alone: whether there are scales at all is not known before a run.
-  static int64_t row_bytes(const SgCpuGemm& g, int64_t chunk) {
+  static int64_t row_bytes(const SgGemm& g, int64_t chunk) {
     const int64_t block = g.b.scale.block_k >= 1 ? g.b.scale.block_k : g.k;
     return (chunk / block + 2) * kGroup * 4;
   }

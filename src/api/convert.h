@@ -19,18 +19,20 @@ inline Status require(const void* pointer, const char* name) {
   return pointer != nullptr ? ok_status() : invalid_argument("{}: must not be null", name);
 }
 
+inline Status check_struct_size(uint64_t size, size_t known, const char* name) {
+  if (size < sizeof(uint64_t) || size > kMaxStructSize) {
+    return invalid_argument("{}: struct_size must be sizeof the structure ({}), got {}", name, known, size);
+  }
+  return ok_status();
+}
+
 // Copies what the caller's version of the structure has; the rest of *out is zero. A newer caller may set
 // nothing that this library does not know.
 template <class T>
 Status read_struct(const T* in, const char* name, T* out) {
-  if (in == nullptr) {
-    return invalid_argument("{}: must not be null", name);
-  }
+  SCALEGEMM_RETURN_IF_ERROR(require(in, name));
   const uint64_t size = in->struct_size;
-  if (size < sizeof(uint64_t) || size > kMaxStructSize) {
-    return invalid_argument("{}: struct_size must be sizeof the structure ({}), got {}", name, sizeof(T),
-                            size);
-  }
+  SCALEGEMM_RETURN_IF_ERROR(check_struct_size(size, sizeof(T), name));
   const char* bytes = reinterpret_cast<const char*>(in);
   for (uint64_t i = sizeof(T); i < size; ++i) {
     if (bytes[i] != 0) {
@@ -47,14 +49,9 @@ Status read_struct(const T* in, const char* name, T* out) {
 // Writes what the caller's version of the structure has room for.
 template <class T>
 Status write_struct(T value, const char* name, T* out) {
-  if (out == nullptr) {
-    return invalid_argument("{}: must not be null", name);
-  }
+  SCALEGEMM_RETURN_IF_ERROR(require(out, name));
   const uint64_t size = out->struct_size;
-  if (size < sizeof(uint64_t) || size > kMaxStructSize) {
-    return invalid_argument("{}: struct_size must be sizeof the structure ({}), got {}", name, sizeof(T),
-                            size);
-  }
+  SCALEGEMM_RETURN_IF_ERROR(check_struct_size(size, sizeof(T), name));
   value.struct_size = size;
   std::memcpy(static_cast<void*>(out), &value, std::min<uint64_t>(size, sizeof(T)));
   return ok_status();

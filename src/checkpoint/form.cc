@@ -39,10 +39,6 @@ std::optional<int64_t> block_of(int64_t extent, int64_t count) {
 
 }  // namespace
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return a / b + (a % b != 0 ? 1 : 0);
-}
-
 Form nvfp4_form(Activations activations) {
   return {.code = DType::kE2m1,
           .scale = DType::kE4m3,

@@ -6,10 +6,13 @@
 #include <span>
 #include <string>
 
+#include "base/int_math.h"
 #include "num/dtype.h"
 #include "spec/problem.h"
 
 namespace scalegemm::checkpoint {
+
+using base::ceil_div;
 
 // Activations stay as they are (bf16), or are quantised too.
 enum class Activations : uint8_t { kWide, kNarrow };
@@ -28,8 +31,6 @@ struct Form {
 Form nvfp4_form(Activations activations);
 // e2m1 codes with a power of two a run of 32.
 Form mxfp4_form(Activations activations);
-
-int64_t ceil_div(int64_t a, int64_t b);
 
 // The text of the scheme whose B has this form, as spec::parse_scheme takes it.
 std::string scheme_text(const Form& form);

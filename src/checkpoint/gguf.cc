@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/int_math.h"
 #include "checkpoint/printable.h"
 
 namespace scalegemm::checkpoint {
@@ -214,7 +215,7 @@ Result<std::vector<GgufTensor>> parse_gguf(std::string_view file) {
     SCALEGEMM_ASSIGN_OR_RETURN(GgufTensor tensor, read_tensor(reader));
     tensors.push_back(std::move(tensor));
   }
-  const uint64_t start = (reader.at() + alignment - 1) / alignment * alignment;
+  const uint64_t start = base::round_up(reader.at(), alignment);
   SCALEGEMM_RETURN_IF_ERROR(place(tensors, start, alignment, file.size()));
   return tensors;
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/int_math.h"
 #include "checkpoint/layer.h"
 #include "checkpoint/printable.h"
 #include "num/bulk.h"
@@ -232,7 +233,7 @@ Status read_global(const Layer& layer, LayerData& data) {
 }  // namespace
 
 Result<std::vector<int32_t>> sort_by_group(const StoredTensor& group_of_k, int64_t k, int64_t group_size) {
-  const int64_t groups = (k + group_size - 1) / group_size;
+  const int64_t groups = base::ceil_div(k, group_size);
   std::vector<int64_t> next(static_cast<size_t>(groups));  // the place of the next column of each group
   for (int64_t g = 0; g < groups; ++g) {
     next[static_cast<size_t>(g)] = g * group_size;

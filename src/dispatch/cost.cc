@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "base/int_math.h"
 #include "spec/scheme.h"
 
 namespace scalegemm::dispatch {
 namespace {
 
+using base::ceil_div;
 using num::DType;
 using spec::kAll;
 using spec::KernelSpec;
@@ -26,10 +28,6 @@ constexpr int64_t kFusedPairRows = 16;        // and bf16dot
 
 double number(int64_t value) {
   return static_cast<double>(value);
-}
-
-int64_t ceil_div(int64_t x, int64_t by) {
-  return (x + by - 1) / by;
 }
 
 // Vector operations to turn one vector of codes into f32 (kernels/cpu/decode.h).

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/int_math.h"
+
 namespace scalegemm::layout {
 namespace {
 
@@ -175,7 +177,7 @@ int64_t tile_units(const CodeOrder& order) {
 
 int64_t tile_steps(const Plan& plan, int64_t u) {
   const int64_t units = std::min(tile_units(*plan.order), plan.units - u);
-  return (units + plan.order->step_units - 1) / plan.order->step_units;
+  return base::ceil_div(units, plan.order->step_units);
 }
 
 void pack_codes(const Plan& plan, const Source& source, int64_t panel, std::byte* out) {

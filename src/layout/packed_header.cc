@@ -7,8 +7,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/int_math.h"
+
 namespace scalegemm::layout {
 namespace {
+
+using base::ceil_div;
 
 static_assert(std::endian::native == std::endian::little, "packed files are little endian");
 
@@ -41,10 +45,6 @@ class CheckedSize {
   int64_t value_;
   bool ok_;
 };
-
-int64_t ceil_div(int64_t x, int64_t by) {
-  return x / by + (x % by != 0 ? 1 : 0);
-}
 
 bool is_scale_type(num::DType type) {
   using num::DType;

@@ -54,7 +54,7 @@ void check_runs(const SgCpuKernel& kernel) {
     b[i] = static_cast<int8_t>(static_cast<int>(i * 5 % 13) - 6);
   }
   std::vector<float> d(kM * kN, std::numeric_limits<float>::quiet_NaN());
-  SgCpuGemm g{};
+  SgGemm g{};
   g.m = kM;
   g.n = kN;
   g.k = kK;

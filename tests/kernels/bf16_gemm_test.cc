@@ -84,24 +84,6 @@ Case random_case(uint64_t seed, int b_type, bool exact) {
   return c;
 }
 
-void check_all(const Problem& p) {
-  const Case& c = p.definition();
-  for (int64_t b = 0; b < c.batch; ++b) {
-    for (int64_t m = 0; m < c.m; ++m) {
-      for (int64_t n = 0; n < c.n; ++n) {
-        const Problem::Expected want = p.expected(b, m, n);
-        const double low = round_to(c.d_type, want.value - want.bound);
-        const double high = round_to(c.d_type, want.value + want.bound);
-        const double got = p.d(b, m, n);
-        ASSERT_TRUE(got >= low && got <= high)
-            << "D[" << b << "," << m << "," << n << "] = " << got << ", expected " << want.value << " +- "
-            << want.bound << "; " << c.describe();
-      }
-    }
-  }
-  ASSERT_TRUE(p.gaps_untouched()) << c.describe();
-}
-
 class Bf16Gemm : public testing::TestWithParam<Entry> {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Bf16Gemm);
 

@@ -1,5 +1,6 @@
 #include "kernels/f32_case.h"
 
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -333,7 +334,7 @@ void Problem::build(Operand& x, const OperandCase& o, int64_t rows, const CodeSo
 
 void Problem::build_epilogue() {
   const Case& c = case_;
-  SgCpuGemm& g = gemm_;
+  SgGemm& g = gemm_;
   const auto fill = [&](GuardedBuffer& buffer, std::vector<double>& values, int type, int64_t count) {
     const int bytes = bits_of(type) / 8;
     buffer = GuardedBuffer(static_cast<size_t>(count * bytes));
@@ -475,6 +476,24 @@ Problem::Expected Problem::expected(int64_t batch, int64_t m, int64_t n) const {
   }
   const double low = static_cast<double>(c.clamp_min), high = static_cast<double>(c.clamp_max);
   return {y < low ? low : y > high ? high : y, bound};
+}
+
+void check_all(const Problem& p) {
+  const Case& c = p.definition();
+  for (int64_t b = 0; b < c.batch; ++b) {
+    for (int64_t m = 0; m < c.m; ++m) {
+      for (int64_t n = 0; n < c.n; ++n) {
+        const Problem::Expected want = p.expected(b, m, n);
+        const double low = round_to(c.d_type, want.value - want.bound);
+        const double high = round_to(c.d_type, want.value + want.bound);
+        const double got = p.d(b, m, n);
+        ASSERT_TRUE(got >= low && got <= high)
+            << "D[" << b << "," << m << "," << n << "] = " << got << ", expected " << want.value << " +- "
+            << want.bound << "; " << c.describe();
+      }
+    }
+  }
+  ASSERT_TRUE(p.gaps_untouched()) << c.describe();
 }
 
 }  // namespace scalegemm::kernels

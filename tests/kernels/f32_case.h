@@ -109,7 +109,11 @@ class Problem {
   Operand a_, b_;
   GuardedBuffer c_, bias_, d_;
   std::vector<double> c_values_, bias_values_;
-  SgCpuGemm gemm_ = {};
+  SgGemm gemm_ = {};
 };
+
+// Fails the test unless every element of D lies between the roundings of the ends of its bound (so NaN fails)
+// and nothing else was written.
+void check_all(const Problem& p);
 
 }  // namespace scalegemm::kernels

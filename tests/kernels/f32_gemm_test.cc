@@ -69,32 +69,6 @@ Case random_case(uint64_t seed, int b_type, bool exact) {
   return c;
 }
 
-// NaN must meet NaN; else the difference must be within the bound, or one rounding of a value inside it.
-void check_element(const Problem& p, int64_t b, int64_t m, int64_t n) {
-  const Problem::Expected want = p.expected(b, m, n);
-  const int type = p.definition().d_type;
-  const double low = round_to(type, want.value - want.bound), high = round_to(type, want.value + want.bound);
-  const double got = p.d(b, m, n);
-  ASSERT_TRUE(got >= low && got <= high)
-      << "D[" << b << "," << m << "," << n << "] = " << got << ", expected " << want.value << " +- "
-      << want.bound << "; " << p.definition().describe();
-}
-
-void check_all(const Problem& p) {
-  const Case& c = p.definition();
-  for (int64_t b = 0; b < c.batch; ++b) {
-    for (int64_t m = 0; m < c.m; ++m) {
-      for (int64_t n = 0; n < c.n; ++n) {
-        check_element(p, b, m, n);
-        if (testing::Test::HasFatalFailure()) {
-          return;
-        }
-      }
-    }
-  }
-  ASSERT_TRUE(p.gaps_untouched()) << c.describe();
-}
-
 class F32Gemm : public testing::TestWithParam<F32KernelEntry> {};
 
 TEST_P(F32Gemm, RandomProblemsAreWithinTheirBound) {

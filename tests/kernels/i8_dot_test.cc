@@ -269,7 +269,7 @@ TEST(I8Dot, ExtremeCodesDoNotSaturate) {
                                                        : -6;
       std::vector<uint8_t> b(static_cast<size_t>(k), code);
       float d = 0;
-      SgCpuGemm g = {};
+      SgGemm g = {};
       g.m = g.n = g.batch = 1;
       g.k = k;
       g.a.data = a.data();

@@ -101,7 +101,7 @@ class Problem {
   explicit Problem(const Case& c);
 
   const Case& spec() const { return case_; }
-  SgCpuGemm& gemm() { return gemm_; }
+  SgGemm& gemm() { return gemm_; }
   // Bytes of D of the last run.
   const std::vector<uint8_t>& run(const SgCpuKernel& kernel, int64_t units_per_call);
   // Element of the last result.
@@ -121,7 +121,7 @@ class Problem {
   std::vector<double> a_values_, b_values_;
   Guarded d_, workspace_, scratch_;
   std::vector<uint8_t> bytes_;
-  SgCpuGemm gemm_ = {};
+  SgGemm gemm_ = {};
 };
 
 }  // namespace scalegemm::kernels

@@ -95,8 +95,8 @@ int fuzz(const Options& options) {
 
 int main_of(int argc, char** argv) {
   Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view option = argv[i];
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view option = i + 1 < argc ? argv[i] : "";
     if (option == "--seconds") {
       options.seconds = std::atof(argv[i + 1]);
     } else if (option == "--seed") {

@@ -2,19 +2,20 @@
 
 #include <algorithm>
 
+#include "base/int_math.h"
+
 namespace scalegemm::device {
 namespace {
 
-constexpr uint64_t kAlign = 64;
-
-uint64_t round_up(uint64_t bytes) {
-  return (bytes + kAlign - 1) / kAlign * kAlign;
+// Where the workspace and each scratch area start.
+uint64_t aligned(uint64_t bytes) {
+  return base::round_up(bytes, 64u);
 }
 
-using Phase = void (*)(const SgCpuGemm*, int64_t, int64_t, void*);
+using Phase = void (*)(const SgGemm*, int64_t, int64_t, void*);
 
 struct PhaseCall {
-  const SgCpuGemm* gemm;
+  const SgGemm* gemm;
   Phase phase;
   char* scratch;
   uint64_t scratch_bytes;
@@ -33,14 +34,14 @@ void run_phase(PhaseCall call, int64_t units, int threads, base::ThreadPool& poo
 
 }  // namespace
 
-uint64_t cpu_workspace_bytes(const SgCpuKernel& kernel, const SgCpuGemm& gemm, int threads) {
-  return round_up(kernel.workspace_bytes(&gemm)) +
-         static_cast<uint64_t>(threads) * round_up(kernel.scratch_bytes(&gemm));
+uint64_t cpu_workspace_bytes(const SgCpuKernel& kernel, const SgGemm& gemm, int threads) {
+  return aligned(kernel.workspace_bytes(&gemm)) +
+         static_cast<uint64_t>(threads) * aligned(kernel.scratch_bytes(&gemm));
 }
 
-void cpu_run(const SgCpuKernel& kernel, const SgCpuGemm& gemm, int threads, base::ThreadPool& pool) {
-  char* scratch = static_cast<char*>(gemm.workspace) + round_up(kernel.workspace_bytes(&gemm));
-  const uint64_t scratch_bytes = round_up(kernel.scratch_bytes(&gemm));
+void cpu_run(const SgCpuKernel& kernel, const SgGemm& gemm, int threads, base::ThreadPool& pool) {
+  char* scratch = static_cast<char*>(gemm.workspace) + aligned(kernel.workspace_bytes(&gemm));
+  const uint64_t scratch_bytes = aligned(kernel.scratch_bytes(&gemm));
   run_phase({&gemm, kernel.prepare, scratch, scratch_bytes}, kernel.prepare_units(&gemm), threads, pool);
   run_phase({&gemm, kernel.compute, scratch, scratch_bytes}, kernel.compute_units(&gemm), threads, pool);
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "base/int_math.h"
 #include "num/dtype.h"
 
 namespace scalegemm::device::cuda {
@@ -23,7 +24,7 @@ int64_t element_bytes(int32_t dtype) {
 }
 
 unsigned ceil_div(int64_t a, int64_t b) {
-  return static_cast<unsigned>((a + b - 1) / b);
+  return static_cast<unsigned>(base::ceil_div(a, b));
 }
 
 bool aligned(const void* pointer, int64_t to) {
@@ -86,7 +87,7 @@ thread_local MapCache map_cache;
 
 // A single row may have any stride, TMA wants a legal one.
 int64_t tma_row_bytes(int64_t rows, int64_t columns, int64_t stride, int64_t element) {
-  return rows == 1 ? (columns * element + kTmaAlign - 1) / kTmaAlign * kTmaAlign : stride * element;
+  return rows == 1 ? base::round_up(columns * element, kTmaAlign) : stride * element;
 }
 
 Status check_operand(const char* name, const SgOperand& o, int64_t rows, int64_t k) {
@@ -141,7 +142,7 @@ Grid grid_of(const SgCudaInfo& info, const SgGemm& g, bool is_a) {
   return {.kind = is_a ? info.scale_a : info.scale_b,
           .strided = info.strided_scales != 0,
           .rows = is_a ? g.m : g.n,
-          .blocks = (g.k + chain - 1) / chain,
+          .blocks = base::ceil_div(g.k, chain),
           .bytes = is_a ? g.scale_bytes_a : g.scale_bytes_b};
 }
 
@@ -161,12 +162,12 @@ Status check_scale(const char* name, const SgScale& s, const Grid& grid) {
     return ok_status();
   }
   const bool along_rows = single && !e8m0;
-  const int64_t groups = single ? grid.rows : (grid.rows + 127) / 128;
+  const int64_t groups = single ? grid.rows : base::ceil_div(grid.rows, 128);
   const int64_t extent = along_rows ? groups : grid.blocks;  // of a line
   const int64_t lines = along_rows ? grid.blocks : groups;
   const int64_t along = along_rows ? s.stride_r : s.stride_k;
   const int64_t unit = 4;  // scales in 16 bytes of f32, or in 4 bytes of e8m0
-  const int64_t apart = lines == 1 ? (extent + unit - 1) / unit * unit : along_rows ? s.stride_k : s.stride_r;
+  const int64_t apart = lines == 1 ? base::round_up(extent, unit) : along_rows ? s.stride_k : s.stride_r;
   const int64_t element = e8m0 ? 1 : 4;
   if ((extent > 1 && along != 1) || apart % unit != 0 || apart < extent ||
       grid.bytes < lines * apart * element) {

@@ -1,14 +1,10 @@
 #include "device/cuda/quantizer.h"
 
+#include "base/int_math.h"
+
 namespace scalegemm::device::cuda {
-namespace {
 
-uint64_t ceil_div(uint64_t a, uint64_t b) {
-  return (a + b - 1) / b;
-}
-
-}  // namespace
-
+using base::ceil_div;
 Result<std::shared_ptr<const Quantizer>> Quantizer::load(std::shared_ptr<const LoadedModule> module,
                                                          std::span<const std::string> symbols) {
   std::shared_ptr<Quantizer> quantizer(new Quantizer(std::move(module)));

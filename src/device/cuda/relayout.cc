@@ -2,17 +2,16 @@
 
 #include <algorithm>
 
+#include "base/int_math.h"
 #include "num/dtype.h"
 
 namespace scalegemm::device::cuda {
 namespace {
 
-uint64_t round_up(uint64_t value, uint64_t to) {
-  return (value + to - 1) / to * to;
-}
+using base::round_up;
 
 uint32_t ceil_div(uint64_t a, uint64_t b) {
-  return static_cast<uint32_t>((a + b - 1) / b);
+  return static_cast<uint32_t>(base::ceil_div(a, b));
 }
 
 // A part as lines of elements, and where its data and strides are kept.
@@ -21,7 +20,7 @@ struct Lines {
   int64_t *between, *along;  // strides
   uint32_t lines, length, element;
 
-  uint64_t pitch() const { return round_up(uint64_t{length} * element, 16); }
+  uint64_t pitch() const { return round_up(uint64_t{length} * element, 16u); }
 };
 
 Lines lines_of(SgGemm* g, const SgCudaInfo& info, Part part) {
@@ -52,7 +51,7 @@ Result<std::shared_ptr<const Relayouter>> Relayouter::load(std::shared_ptr<const
 uint64_t Relayouter::bytes(const SgGemm& gemm, const SgCudaInfo& info, Part part) {
   SgGemm shape = gemm;
   const Lines lines = lines_of(&shape, info, part);
-  return round_up(lines.lines * lines.pitch(), 128);
+  return round_up(lines.lines * lines.pitch(), 128u);
 }
 
 SgRelayoutJobs Relayouter::redirect(SgGemm* gemm, const SgCudaInfo& info, const OfParts<void*>& to) {
